@@ -19,7 +19,7 @@ from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.access import AclRule, Directory, User
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host
-from one_preempt.core.model.infrastructure import Network, Permissions
+from one_preempt.core.model.infrastructure import Network, Permissions, VmGroup, VmGroupRole
 from one_preempt.core.model.lease import LeaseTerms, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
@@ -214,6 +214,19 @@ def test_what_was_promised_before_a_host_changed_may_be_promised_at_another_time
     standing = promised(state, 0).reservations
     state = replace(state, reservations={1: standing})
     assert codes(state, replace(plan(), bookings=(promised(state, 0),))) == []
+
+
+def test_nobody_is_promised_a_host_from_which_his_role_keeps_away() -> None:
+    for role, expected in (
+        (VmGroupRole(0, "r", "NONE", (1,), host_affined=(1,)), {0}),
+        (VmGroupRole(0, "r", "NONE", (1,), host_anti_affined=(1,)), {1}),
+    ):
+        state = with_a_start(racks(sched_requirements="", vm_group_id=7, vm_group_role="r"))
+        groups = {7: VmGroup(7, "g", (role,))}
+        state = replace(state, snapshot=replace(state.snapshot, vm_groups=groups))
+        for host_id in (0, 1):
+            found = codes(state, replace(plan(), bookings=(promised(state, host_id),)))
+            assert found == [UNSUITED] * (host_id in expected)
 
 
 def test_nobody_is_promised_a_host_for_a_load_that_nobody_knows_yet() -> None:

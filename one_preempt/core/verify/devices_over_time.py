@@ -33,12 +33,10 @@ def _no_promised_device_is_given_away(recount: Recount) -> Iterator[Violation]:
     if not anything_is_firm(recount) or not _is_about_devices(recount):
         return
     by_host: dict[int, list[JudgedClaim]] = {}
-    come = {
-        lease_id for lease_id in leases_of_the_plan(recount) & recount.leases.keys() if _has_come(recount, lease_id)
-    }
+    come = {lease_id for lease_id in leases_of_the_plan(recount) & recount.leases.keys() if has_come(recount, lease_id)}
     for judged in claims_on_hosts(recount, hosts_that_get_more(recount)):
         vm, is_new = judged.claim.vm, not judged.before
-        if vm.pci_requests and not (is_new and _has_lost_a_host(recount, recount.lease_of_vm[vm.id])):
+        if vm.pci_requests and not (is_new and has_lost_a_host(recount, recount.lease_of_vm[vm.id])):
             settled = replace(judged, before=True) if recount.lease_of_vm[vm.id] in come else judged
             by_host.setdefault(judged.claim.host_id, []).append(settled)
     for host_id, claims in sorted(by_host.items()):
@@ -53,14 +51,14 @@ def _is_about_devices(recount: Recount) -> bool:
     return any(recount.vms[vm_id].pci_requests for lease in leases for vm_id in lease.vm_ids)
 
 
-def _has_lost_a_host(recount: Recount, lease_id: int) -> bool:
+def has_lost_a_host(recount: Recount, lease_id: int) -> bool:
     """A host of a promise of its is not there: where else it could be, others who are due may come first."""
     standing = slots(recount, recount.leases[lease_id], planned=False)
     hosts = [recount.host_then(host_id) for one in standing for host_id in one.host_ids]
     return any(host is None or not host.accepts_vms for host in hosts)
 
 
-def _has_come(recount: Recount, lease_id: int) -> bool:
+def has_come(recount: Recount, lease_id: int) -> bool:
     """Its promised time has begun, or room was being made for it before this plan."""
     if any(opened.preemption.preemptor_lease_id == lease_id for opened in recount.state.preemptions):
         return True

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import VmGroupRole
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.verify.host_requirements import Residents
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
+from one_preempt.core.verify.vm_group_rules import role_of
 
 UNSUITED = "unsuited-host"
 
@@ -110,10 +112,20 @@ def _judged(recount: Recount, vm_id: int, host_id: int, what: str) -> Iterator[V
     snapshot, suiting = recount.state.snapshot, recount.books.suiting
     suiting.follow(snapshot)
     vm, host = recount.vms.get(vm_id), recount.hosts.get(host_id)
-    if vm is None or host is None or suiting.is_known(snapshot, vm, host):
+    if vm is None or host is None:
+        return
+    found = role_of(recount, vm_id) if vm.vm_group_id is not None else None
+    if found is not None and _keeps_away(found[1], host_id):
+        yield Violation(UNSUITED, f"{what}, from which role {found[1].name} of VM group {found[0].id} keeps away")
+    if suiting.is_known(snapshot, vm, host):
         return
     for fault in suiting.faults(snapshot, vm, host, _nobody_knows, load_is_known=False):
         yield Violation(UNSUITED, f"{what}, {fault}")
+
+
+def _keeps_away(role: VmGroupRole, host_id: int) -> bool:
+    """For who comes now, who else is there matters too: that is a rule of its own."""
+    return (bool(role.host_affined) and host_id not in role.host_affined) or host_id in role.host_anti_affined
 
 
 RULES: tuple[Rule, ...] = (_hosts_suit_who_comes,)

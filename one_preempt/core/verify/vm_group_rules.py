@@ -26,7 +26,7 @@ def _rules_of_vm_groups_are_kept(recount: Recount) -> Iterator[Violation]:
         for action in recount.plan.actions
         if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
     }
-    members = {vm_id: found for vm_id in sorted(arrivals) if (found := _role_of(recount, vm_id)) is not None}
+    members = {vm_id: found for vm_id in sorted(arrivals) if (found := role_of(recount, vm_id)) is not None}
     removed = {action.vm_id for action in recount.plan.actions if action.kind in REMOVALS}
     woken = {action.vm_id for action in recount.plan.actions if action.kind in WAKENING}
     sights: dict[tuple[int, str], _Sight] = {}
@@ -39,7 +39,8 @@ def _rules_of_vm_groups_are_kept(recount: Recount) -> Iterator[Violation]:
             yield Violation("group-rule-broken", text)
 
 
-def _role_of(recount: Recount, vm_id: int) -> tuple[VmGroup, VmGroupRole] | None:
+def role_of(recount: Recount, vm_id: int) -> tuple[VmGroup, VmGroupRole] | None:
+    """The VM group of a VM and its role in it."""
     vm = recount.vms.get(vm_id)
     group = recount.state.snapshot.vm_groups.get(-1 if vm is None or vm.vm_group_id is None else vm.vm_group_id)
     if vm is None or group is None:
@@ -59,11 +60,11 @@ class _Sight:
         self._arrivals, self._removed, self._woken = planned
         arrivals = self._arrivals
         self._apart_on: dict[int, set[int]] = {}
-        for vm_id in _kept_apart(group, role):
+        for vm_id in kept_apart(group, role):
             for host_id in (arrivals.get(vm_id), self._stays_on(vm_id)):
                 if host_id is not None:
                     self._apart_on.setdefault(host_id, set()).add(vm_id)
-        together = _kept_together(group, role)
+        together = kept_together(group, role)
         self._running_on = {self._runs_on(vm_id) for vm_id in together} - {None}
         marked = {vm_id for vm_id in together if vm_id in recount.vms and recount.vms[vm_id].resched}
         self._staying_on = {self._runs_on(vm_id) for vm_id in together - marked} - {None}
@@ -106,14 +107,14 @@ class _Sight:
         return self._stays_on(vm_id) if runs else None
 
 
-def _kept_apart(group: VmGroup, role: VmGroupRole) -> Set[int]:
+def kept_apart(group: VmGroup, role: VmGroupRole) -> Set[int]:
     """The VMs that must be on no host of this role's."""
     names = {name for rule in group.anti_affined if role.name in rule for name in rule} - {role.name}
     found = {vm_id for other in group.roles if other.name in names for vm_id in other.vm_ids}
     return found | set(role.vm_ids) if role.policy == ANTI_AFFINED else found
 
 
-def _kept_together(group: VmGroup, role: VmGroupRole) -> Set[int]:
+def kept_together(group: VmGroup, role: VmGroupRole) -> Set[int]:
     """The VMs that share a host with this role's: rules that name the same role are one.
 
     Each rule is looked at once: owners write as many as they like.
