@@ -208,7 +208,8 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     if lease.terms.deadline_at_s is not None:
         stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
     else:
-        stays = _first_stay(draft, lease, vms, ready_at_s, whole_s)
+        stay = _earliest_stay(draft, lease, vms, ready_at_s, whole_s)
+        stays = () if stay is None else (stay,)
         # Where hosts have no turns to boot until then, what it had is as good.
         stays = () if before and turns_lack_s(draft, lease, stays) else stays
     if stays:
@@ -218,22 +219,23 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     return stays
 
 
-def _first_stay(
+def _earliest_stay(
     draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], ready_at_s: int, whole_s: int | None
-) -> tuple[Stay, ...]:
-    """The first stay for all of it, whenever that is, on hosts that have what cannot be counted, too; empty: none."""
-    table, demand = draft.timeline.firm_stays, gang_demand(draft, vms)
+) -> Stay | None:
+    """The first stay on hosts that nobody else was promised, nor devices, cores or places beside VM groups there."""
+    demand, table = gang_demand(draft, vms), draft.timeline.firm_stays
+    must_match = need_matching(vms) and all(vm.host_id is None for vm in vms)
     ready: Iterable[int] = (ready_at_s,)
-    if need_matching(vms):
-        matched = matched_from_s(draft, vms, ready_at_s, END_OF_TIME_S, np.logical_or.reduce(demand.allowed))
-        ready = islice(matched, MATCHES_TRIED)
+    if must_match:
+        ready = matched_from_s(draft, vms, ready_at_s, END_OF_TIME_S, np.logical_or.reduce(demand.allowed))
     tried_s = ready_at_s - 1
-    for at_s in ready:
-        slot = table.earliest_fit(demand, whole_s, at_s) if at_s > tried_s else None
+    for at_s in islice((at_s for at_s in ready if at_s > tried_s), MATCHES_TRIED):
+        slot = table.earliest_fit(demand, whole_s, at_s)
         if slot is None:
-            continue
-        there = stay_at(lease, vms, slot.host_rows, slot.start_s, end_of(slot.start_s, whole_s), firm=True)
-        found, tried_s = matched_then(draft, vms, there, demand, table), slot.start_s
-        if isinstance(found, Stay):
-            return (found,)
-    return ()
+            return None
+        tried_s, end_s = slot.start_s, end_of(slot.start_s, whole_s)
+        stay = stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True)
+        matched = matched_then(draft, vms, stay, demand, table) if must_match else stay
+        if isinstance(matched, Stay):
+            return matched
+    return None
