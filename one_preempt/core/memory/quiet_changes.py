@@ -1,8 +1,9 @@
 """Starts and ends that need no second look: once they are decided, or nobody waits, that they are seen decides nothing.
 
-So it is with a start at once while others wait, of whom one has a promise at most: they are asked the same again. The
-same holds of a request that was refused for good and of which nothing else came: whether it is still there when
-its owner has read the answer is nothing to anybody.
+So it is with a start at once while others wait and nothing that was promised to them may come earlier: they are asked
+the same again. And with ends while one at most has a promise, as long as they leave less room than the smallest of all
+that wait needs. The same holds of a request that was refused for good and of which nothing else came: whether it is
+still there when its owner has read the answer is nothing to anybody.
 
 Who is woken by every change of a VM's state looks twice for each start, when the request comes and when it runs, and
 once more when it ends. Where nobody waits, is promised anything or is to leave, such a look finds nothing to do. What
@@ -32,16 +33,20 @@ _RESTLESS = (
 )  # fmt: skip
 _DEPLOY = ActionKind.DEPLOY
 
+# Of VMs that may end: nobody waits for their room.
+ALL_OF_THEM = 2**62
+
 
 class Quiet(Struct, frozen=True):
     """What may happen next without being looked at for itself.
 
-    `started_vm_ids` were just started: no decision depends on whether they run by now. `ends`: nor on whether a whole
-    lease ends at one instant. `refused_vm_ids` were just refused: nor on whether they are withdrawn at this instant.
+    `started_vm_ids` were just started: no decision depends on whether they run by now. `ending_vms`: nor on whether
+    leases end, each of them as a whole at one instant, that have no more VMs than that in all. `refused_vm_ids` were
+    just refused: nor on whether they are withdrawn at this instant.
     """
 
     started_vm_ids: frozenset[int] = frozenset()
-    ends: bool = False
+    ending_vms: int = 0
     refused_vm_ids: frozenset[int] = frozenset()
 
 
@@ -72,12 +77,15 @@ def quiet_changes(
     waits_on_hold = _waits_on_hold(state, started)
     promised = _promised_to_others(state, plan, started)
     if not (promised or plan.refusals) and _nobody_else_waits(concerns, started):
-        return Quiet(started, plan.wake_at_s is None and not waits_on_hold)
+        return Quiet(started, ALL_OF_THEM if plan.wake_at_s is None and not waits_on_hold else 0)
     # Whoever waits was asked already, and gets the same answer if what was started runs from now on, as was planned.
-    # Of several promises each look may bring one forward, and what is behind it.
-    if waits_on_hold or promised > 1 or not _start_at_once(state, memory, started, policies):
+    if waits_on_hold or not _start_at_once(state, memory, started, policies):
         return NOTHING_QUIET
-    return Quiet(started)
+    if promised > 1:
+        # Each look may bring a promise forward into what another has left, and then those behind it.
+        return NOTHING_QUIET if _may_come_forward(memory) else Quiet(started)
+    # Images may have to be under way for a start that is expected earlier by then.
+    return Quiet(started, 0 if policies.images is not None else _vms_that_leave_too_little(state, memory, started))
 
 
 def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bool:
@@ -137,6 +145,28 @@ def _start_at_once(state: ClusterState, memory: DecisionMemory, started: frozens
     observed = state.observed_overheads if policies.learns_overheads else ()
     rates = memory.learner.learned(observed, policies.overhead)
     return start_s([state.snapshot.vms[vm_id] for vm_id in started], rates, policies.time.exclusion) == 0
+
+
+def _may_come_forward(memory: DecisionMemory) -> bool:
+    """Has anything come free since an earlier start was looked for, for any that has a promise?
+
+    So it is where somebody behind it in the queue came forward. Where hosts are not counted it is not known.
+    """
+    alike = None if memory.timeline is None else memory.timeline.alike
+    return alike is None or any(map(alike.is_search_due, alike.held()))
+
+
+def _vms_that_leave_too_little(state: ClusterState, memory: DecisionMemory, started: frozenset[int]) -> int:
+    """So many VMs may end, and yet there is no room for any lease that waits, whatever else stands in its way.
+
+    Known where hosts are counted, and each VM that ends leaves one place: not more, as one may of another kind, or that
+    runs until nobody knows when. An earlier promise that follows from an end is found with the next plan.
+    """
+    timeline, waiting = memory.timeline, memory.concerns.all(Concern.QUEUE)
+    if timeline is None or timeline.alike is None or state.leases.keys() - waiting.keys() - timeline.stays.keys():
+        return 0
+    sizes = [len(lease.vm_ids) for lease in waiting.values() if not started.issuperset(lease.vm_ids)]
+    return max(0, min(sizes, default=0) - 1 - timeline.alike.profile.free_at(state.now_s))
 
 
 def _promised_to_others(state: ClusterState, plan: Plan, started: frozenset[int]) -> int:

@@ -103,6 +103,7 @@ class Simulator:
         self._anything = False
         self._quiet = NOTHING_QUIET
         self._quiet_at_ms = self._origin_ms
+        self._ending_vms = 0
         self._parting: set[int] = set()
         self._cycles = 0
         ids = {user.name: user.id for user in cloud.users.values()}
@@ -199,6 +200,7 @@ class Simulator:
         self._wake_at_ms = None
         report = self._scheduler.run()
         self._quiet, self._quiet_at_ms = report.quiet, at_ms
+        self._ending_vms = 0
         self._changed = False
         self._parting.clear()
         self._cycles += 1
@@ -312,7 +314,7 @@ class Simulator:
         if not all(run.had_its_time and run.since_ms is not None for run in runs):
             return False
         self._anything = True
-        self._changed |= not self._quiet.ends
+        self._changed |= not self._ends_quietly(lease)
         for vm_id, run in zip(change.vm_ids, runs, strict=True):
             lease.served_vm_ms += change.at_ms - (run.since_ms or 0)
             del self._runs[vm_id]
@@ -328,10 +330,16 @@ class Simulator:
         if change.new_state == _DONE and change.object_id in self._quiet.refused_vm_ids:
             return change.at_ms == self._quiet_at_ms
         ends = change.new_state == _DONE or (change.new_state == _ACTIVE and change.new_lcm_state in _GOING)
-        if not (ends and self._quiet.ends and run.had_its_time):
+        if not (ends and run.had_its_time and self._ends_quietly(run.lease)):
             return False
         self._parting.add(run.lease.vm_ids[0])
         return True
+
+    def _ends_quietly(self, lease: LeaseRun) -> bool:
+        """Need it not be looked at if all of a lease ends, after what has ended since the last cycle?"""
+        if lease.vm_ids[0] not in self._parting:
+            self._ending_vms += len(lease.vm_ids)
+        return self._ending_vms <= self._quiet.ending_vms
 
     def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
         now_ms = self._cloud.clock.now_ms
