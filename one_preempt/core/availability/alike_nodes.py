@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -76,6 +76,11 @@ class AlikeNodes:
         held = self._held.get(lease_id)
         return None if held is None else held.start_s
 
+    def starts_of(self, lease_ids: Iterable[int]) -> dict[int, int]:
+        """When these leases start or have started, without those for which nothing is held."""
+        held = self._held
+        return {lease_id: held[lease_id].start_s for lease_id in lease_ids if lease_id in held}
+
     def place(self, request: TimedRequest[int], not_before_s: int) -> int | None:
         """Hold the nodes from the first instant at which they are free for the duration; None where there is none."""
         start_s = self.profile.earliest_fit(request.demand, request.duration_s, not_before_s)
@@ -91,6 +96,11 @@ class AlikeNodes:
             return False
         self.hold(request, start_s)
         return True
+
+    def worth_trying(self, requests: Sequence[TimedRequest[int]], start_s: int) -> list[TimedRequest[int]]:
+        """Those that ask for no more nodes than are free then."""
+        free = self.profile.free_at(start_s)
+        return [request for request in requests if request.demand <= free]
 
     def is_hopeless(self, request: TimedRequest[int]) -> bool:
         """It asks for more nodes than there are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -42,6 +42,11 @@ class UnlikeHosts:
         stay = self._stays.get(lease_id)
         return None if stay is None else stay.start_s
 
+    def starts_of(self, lease_ids: Iterable[int]) -> dict[int, int]:
+        """When these leases start or have started, without those for which nothing is held."""
+        starts_s = {lease_id: self.start_of(lease_id) for lease_id in lease_ids}
+        return {lease_id: start_s for lease_id, start_s in starts_s.items() if start_s is not None}
+
     def place(self, request: TimedRequest[GangDemand], not_before_s: int) -> int | None:
         """Hold hosts from the first instant at which the gang fits for the duration; None where there is none."""
         slot = self.table.earliest_fit(request.demand, request.duration_s, not_before_s)
@@ -57,6 +62,12 @@ class UnlikeHosts:
             return False
         self.hold(request, GangSlot(start_s, host_rows))
         return True
+
+    def worth_trying(
+        self, requests: Sequence[TimedRequest[GangDemand]], _start_s: int
+    ) -> Sequence[TimedRequest[GangDemand]]:
+        """All of them: each must be looked at."""
+        return requests
 
     def is_hopeless(self, _request: TimedRequest[GangDemand]) -> bool:
         """Never known: what hosts have without those who are there is not kept here."""

@@ -15,14 +15,19 @@ AnyDemand = TypeVar("AnyDemand")
 class Availability(Protocol[AnyDemand]):
     """Free capacity over time, less what leases have and are promised. A start is in seconds since the epoch."""
 
-    def start_of(self, lease_id: int) -> int | None:
-        """The start that the lease has or is promised; None where nothing is held for it."""
+    def starts_of(self, lease_ids: Iterable[int]) -> dict[int, int]:
+        """The starts that these leases have or are promised, in this order, without those for which nothing is held."""
 
     def place(self, request: TimedRequest[AnyDemand], not_before_s: int) -> int | None:
         """Hold room from the first instant at which there is enough for the duration; None where there is none."""
 
     def place_at(self, request: TimedRequest[AnyDemand], start_s: int) -> bool:
         """Hold room from exactly then on, if there is enough for the duration."""
+
+    def worth_trying(
+        self, requests: Sequence[TimedRequest[AnyDemand]], start_s: int
+    ) -> Iterable[TimedRequest[AnyDemand]]:
+        """Those that `place_at` may serve then, in this order; of the others it is known without looking at each."""
 
     def is_hopeless(self, request: TimedRequest[AnyDemand]) -> bool:
         """There would be no room for it if nobody else had any: asked of what was not placed just now."""

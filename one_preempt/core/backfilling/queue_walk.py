@@ -8,7 +8,6 @@ Feitelson 2001).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -35,48 +34,55 @@ class QueueWalk(Struct, frozen=True):
         """See `BackfillingPolicy`."""
         if not queue:
             return BackfillingDecision((), (), ())
-        before = {request.lease_id: availability.start_of(request.lease_id) for request in queue}
-        kept = self._kept_promises(before, availability, now_s)
+        before = availability.starts_of([request.lease_id for request in queue])
+        kept = self._kept_promises(queue, before, availability, now_s)
         starting: list[int] = []
         promised: list[PromisedStart] = []
-        waiting: list[int] = []
-        is_held_up = False
-        for request in queue:
+        turns = iter(queue)
+        for request in turns:
             lease_id, not_before_s = request.lease_id, max(now_s, request.ready_at_s)
             start_s = None
-            if self.overtaking or not is_held_up:
-                if lease_id in kept:
-                    start_s = availability.bring_forward(request, not_before_s)
-                elif self.promises is None or (len(promised) < self.promises and not_before_s == now_s):
-                    # Where few may be promised a start, none that is not ready yet.
-                    start_s = availability.place(request, not_before_s)
-                elif not_before_s == now_s and availability.place_at(request, now_s):
-                    start_s = now_s
+            if lease_id in kept:
+                start_s = availability.bring_forward(request, not_before_s)
+            elif self.promises is None or not_before_s == now_s:
+                # Where few may be promised a start, none that is not ready yet.
+                start_s = availability.place(request, not_before_s)
             if start_s is None:
-                waiting.append(lease_id)
                 # Whoever asks for what there is not holds nobody up.
-                is_held_up = self.overtaking or is_held_up or not availability.is_hopeless(request)
+                if not (self.overtaking or availability.is_hopeless(request)):
+                    break
             elif start_s <= now_s:
                 starting.append(lease_id)
             else:
-                is_held_up = True
-                promised.append(PromisedStart(lease_id, start_s, before[lease_id]))
+                promised.append(PromisedStart(lease_id, start_s, before.get(lease_id)))
                 if self.shielded:
                     availability.shield(lease_id)
+                if not self.overtaking or len(promised) == self.promises:
+                    break
+        if self.overtaking:
+            behind = [request for request in turns if request.ready_at_s <= now_s]
+            tried = availability.worth_trying(behind, now_s)
+            starting += [request.lease_id for request in tried if availability.place_at(request, now_s)]
         availability.unshield()
+        served = {*starting, *[one.lease_id for one in promised]}
+        waiting = [request.lease_id for request in queue if request.lease_id not in served]
         return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
 
     def _kept_promises(
-        self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int
+        self,
+        queue: Sequence[TimedRequest[AnyDemand]],
+        before: Mapping[int, int],
+        availability: Availability[AnyDemand],
+        now_s: int,
     ) -> Collection[int]:
         """Withdraw the promises that are out of turn, and all of them where one cannot be kept; returns the others.
 
         Those are made anew in the order of the queue, so that a lost host or a lease that overran does not put the
         first in the queue behind leases that happened to be promised later starts.
         """
-        kept = {lease_id: start_s for lease_id, start_s in before.items() if start_s is not None}
+        kept = dict(before)
         if self.promises is not None:
-            for lease_id in kept.keys() - islice(before, self.promises):
+            for lease_id in kept.keys() - {request.lease_id for request in queue[: self.promises]}:
                 availability.withdraw(lease_id)
                 del kept[lease_id]
         if not kept or (min(kept.values()) >= now_s and availability.keeps(kept)):

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.owner_use.measuring import MEASURED_EVERY_S
@@ -30,12 +31,13 @@ def place_waiting(draft: PlanDraft) -> None:
     room = QueueRoom(draft)
     decision = draft.policies.backfilling.decide(queue, room, draft.state.now_s)
     promised = {one.lease_id: one.start_s for one in decision.promised}
+    placed, unplaced = room.placed, room.unplaced
     for request in queue:
-        turn, placed = request.demand, room.placed.get(request.lease_id)
-        if placed is not None:
-            start(draft, turn.lease, turn.vms, placed)
+        turn, lease_id = request.demand, request.lease_id
+        if lease_id in placed:
+            start(draft, turn.lease, turn.vms, placed[lease_id])
         elif not turn.marked:
-            _wait(draft, turn, room.unplaced.get(request.lease_id), promised.get(request.lease_id))
+            _wait(draft, turn.lease, unplaced.get(lease_id), promised.get(lease_id))
     write_promises(draft, promised)
     if draft.state.use.owners:
         _wake_for_another_order(draft, queue)
@@ -47,18 +49,21 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
     aside, tried, most_vms = draft.busy_leases | draft.reserved, tried_lately(draft), draft.policies.match.max_vm
     vms = 0
     for place in in_turn(draft):
-        turn = place.request.demand
-        lease_id = turn.lease.id
-        if not turn.vms or (lease_id in aside and not turn.marked) or 0 < most_vms <= vms:
+        # A VM that moves has an id of its own, which nothing keeps aside.
+        request = place.request
+        turn, lease_id = request.demand, request.lease_id
+        if not turn.vms or lease_id in aside:
             continue
-        vms += len(turn.vms)
-        is_limited = place.counted_anew and draft.quotas.limit_any(place.counted_anew)
-        if not turn.marked and (lease_id in tried or place.is_locked or is_limited):
+        if most_vms > 0:
+            if vms >= most_vms:
+                break
+            vms += len(turn.vms)
+        if lease_id in tried or place.is_locked or (place.counted_anew and draft.quotas.limit_any(place.counted_anew)):
             hindrance = hindrance_of(draft, turn.lease, turn.vms)
             if hindrance is not None:
                 draft.waits[lease_id] = hindrance
                 continue
-        queue.append(place.request)
+        queue.append(request)
     return queue
 
 
@@ -71,26 +76,26 @@ def _wake_for_another_order(draft: PlanDraft, queue: Sequence[TimedRequest[Turn]
         draft.wake_by(measured_at_s + MEASURED_EVERY_S)
 
 
-def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s: int | None) -> None:
-    """Say why it waits, and until when as far as that is known."""
-    lease_id, told = turn.lease.id, _BEHIND
+def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced | None, promised_at_s: int | None) -> None:
+    """Say why it waits, until when as far as that is known, and whether it would start if there were more room now.
+
+    `unplaced` is None for whoever was not looked at in its turn.
+    """
+    told = _BEHIND
     if promised_at_s is not None:
         soon = promised_at_s <= draft.state.now_s + 1
-        told, draft.statuses[lease_id] = _EXPECTED_ANY_MOMENT if soon else _expected(promised_at_s)
+        told, draft.statuses[lease.id] = _EXPECTED_ANY_MOMENT if soon else _expected(promised_at_s)
         if not soon:
             # Whoever should have ended by now is waited for, not looked at, and not told of, every second.
             draft.wake_by(promised_at_s)
-    draft.waits[lease_id] = told if unplaced is None else unplaced.reason
-    if _lacks_room(turn, unplaced, promised_at_s):
-        draft.lacking_room.add(lease_id)
-
-
-def _lacks_room(turn: Turn, unplaced: Unplaced | None, promised_at_s: int | None) -> bool:
-    """Would it start if there were more room now? `unplaced` is None for whoever was not looked at in its turn."""
     if unplaced is not None:
-        return lacks_room(unplaced)
-    # Whose promise is kept waits for its time, unless it may preempt: then it waits for nobody.
-    return promised_at_s is None or turn.lease.preempts
+        told, lacks = unplaced.reason, lacks_room(unplaced)
+    else:
+        # Whose promise is kept waits for its time, unless it may preempt: then it waits for nobody.
+        lacks = promised_at_s is None or lease.preempts
+    draft.waits[lease.id] = told
+    if lacks:
+        draft.lacking_room.add(lease.id)
 
 
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")

@@ -52,9 +52,9 @@ class QueueRoom:
 
     # -- what a backfilling policy asks ----------------------------------------------------------------------
 
-    def start_of(self, lease_id: int) -> int | None:
-        """The start that the lease is promised, in seconds since the epoch; None where nothing is held for it."""
-        return self._promises.start_of(lease_id)
+    def starts_of(self, lease_ids: Iterable[int]) -> dict[int, int]:
+        """The starts that these leases are promised, in seconds since the epoch; only those that are promised one."""
+        return self._promises.starts_of(lease_ids)
 
     def place(self, request: TimedRequest[Turn], not_before_s: int) -> int | None:
         """Start it now if it fits now; else promise it the first start that is known. None where none is."""
@@ -105,6 +105,20 @@ class QueueRoom:
             return False
         self._take(turn, placed, start_s, end_s)
         return True
+
+    def worth_trying(self, requests: Sequence[TimedRequest[Turn]], start_s: int) -> Sequence[TimedRequest[Turn]]:
+        """Those that have no more VMs than there are places now: most that wait have, and that settles it."""
+        if self._alike is None:
+            return requests
+        free, unplaced, tried = self._alike.profile.free_at(start_s), self.unplaced, []
+        for request in requests:
+            turn = request.demand
+            vms = len(turn.vms)
+            if vms <= free or turn.marked:
+                tried.append(request)
+            else:
+                unplaced[request.lease_id] = _no_place(vms)
+        return tried
 
     def is_hopeless(self, request: TimedRequest[Turn]) -> bool:
         """No host could take it whoever left, as far as that is known."""
