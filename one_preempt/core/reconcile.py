@@ -198,12 +198,11 @@ def _transitions(
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
-            after = _DONE if vm is None else vm.state_name
-            if after == before or (vm is None and not before) or vm_id in unreadable:
-                continue
-            at_s = watch.reached_at_s(vm_id, after)
-            host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
-            found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
+            after = vm.state_name if vm is not None else _DONE if before else ""
+            if after != before and vm_id not in unreadable:
+                at_s = watch.reached_at_s(vm_id, after)
+                host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
+                found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
     return tuple(found)
 
 

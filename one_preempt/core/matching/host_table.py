@@ -26,7 +26,8 @@ def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[
     if told is not None:
         if not (told <= index.keys() and told <= hosts.keys()):
             return None
-        return sorted(index[host_id] for host_id in told if hosts[host_id] is not before.hosts[index[host_id]])
+        was = before.hosts
+        return sorted([row for host_id in told if hosts[host_id] is not was[row := index[host_id]]])
     # The rows are in the order of this index.
     now = [hosts.get(host_id) for host_id in index]
     rows = list(compress(count(), map(is_not, now, before.hosts)))

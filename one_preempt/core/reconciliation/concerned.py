@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -50,11 +51,11 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
     seen: Set[int] = vm_ids | {record.vm_id for record in acting}
     lease_of_vm = last.lease_of_vm
     found = {*last.unsettled_lease_ids, *_changed_record_ids(ledger, last), *(record.lease_id for record in acting)}
-    found.update(lease_of_vm[vm_id] for vm_id in seen if vm_id in lease_of_vm)
+    found.update([lease_of_vm[vm_id] for vm_id in seen & lease_of_vm.keys()])
     new = found
     while new:
-        members = {vm_id for lease_id in new for vm_id in _members(lease_id, ledger, last)}
-        new = {lease_of_vm[vm_id] for vm_id in members if vm_id in lease_of_vm} - found
+        members = set(chain.from_iterable([_members(lease_id, ledger, last) for lease_id in new])) - seen
+        new = {lease_of_vm[vm_id] for vm_id in members & lease_of_vm.keys()} - found
         seen, found = seen | members, found | new
     footing = Footing(last.leases, lease_of_vm, last.records)
     return Concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)

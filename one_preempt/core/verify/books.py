@@ -6,7 +6,7 @@ decision remembers goes into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
@@ -37,25 +37,20 @@ class Books:
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
         self._guests: dict[int, set[int]] = {}
 
-    def enter(self, state: ClusterState, vm_ids: Iterable[int], lease_ids: Iterable[int]) -> None:
+    def enter(self, state: ClusterState, vm_ids: Collection[int], lease_ids: Iterable[int]) -> None:
         """What has become of these VMs and of the reservations of these leases; all others are as they were."""
-        vms, reservations, resting = state.snapshot.vms, state.reservations, self.resting_ids
-        for vm_id in vm_ids:
-            vm = vms.get(vm_id)
-            if vm is not None and vm.state is _SUSPENDED and rests(vm, self.own_uid):
-                resting.add(vm_id)
-            elif resting:
-                resting.discard(vm_id)
-            if vm is not None and is_saved(vm):
-                self.saving_ids.add(vm_id)
-            elif self.saving_ids:
-                self.saving_ids.discard(vm_id)
-            if vm is not None and vm.source_host_id is not None:
-                self.sources[vm_id] = vm.source_host_id
-            elif self.sources:
-                self.sources.pop(vm_id, None)
-            if self._hosts_of is not None:
-                self._move(vm_id, vm)
+        vms, reservations = state.snapshot.vms, state.reservations
+        present = [vms[vm_id] for vm_id in vm_ids if vm_id in vms]
+        self.resting_ids.difference_update(vm_ids)
+        self.resting_ids.update([vm.id for vm in present if vm.state is _SUSPENDED and rests(vm, self.own_uid)])
+        self.saving_ids.difference_update(vm_ids)
+        self.saving_ids.update([vm.id for vm in present if is_saved(vm)])
+        for vm_id in self.sources.keys() & vm_ids:
+            del self.sources[vm_id]
+        self.sources.update({vm.id: vm.source_host_id for vm in present if vm.source_host_id is not None})
+        if self._hosts_of is not None:
+            for vm_id in vm_ids:
+                self._move(vm_id, vms.get(vm_id))
         for lease_id in lease_ids:
             if lease_id in reservations and any(one.firm for one in reservations[lease_id]):
                 self.firm_lease_ids.add(lease_id)
