@@ -7,7 +7,7 @@ and more than was claimed without it. Only hosts that get something by the plan 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from msgspec import Struct
 
@@ -75,9 +75,7 @@ def hosts_of_arrivals(recount: Recount) -> set[int]:
     }
 
 
-def claims_on_hosts(
-    recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False
-) -> Iterator[JudgedClaim]:
+def claims_on_hosts(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> list[JudgedClaim]:
     """What is claimed of these hosts from now on.
 
     `overruns_stay`: what outlives its DURATION never ends, and of slots only those count that stand without the plan.
@@ -87,13 +85,17 @@ def claims_on_hosts(
     concerned = touched | _leases_with_claims(recount, host_ids)
     leased, guests = recount.state.lease_of_vm, [recount.books.guests(recount.state, one) for one in host_ids]
     concerned |= {leased[vm_id] for vm_ids in guests for vm_id in vm_ids if vm_id in leased}
+    found: list[JudgedClaim] = []
     for lease_id in sorted(concerned & recount.state.leases.keys()):
         lease = recount.state.leases[lease_id]
         ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)
         for before, after in ways:
-            for claim in reader.claims(lease, planned=not before):
-                if claim.end_s is None or claim.end_s > now_s:
-                    yield JudgedClaim(claim, before, after)
+            found += [
+                JudgedClaim(claim, before, after)
+                for claim in reader.claims(lease, planned=not before)
+                if claim.end_s is None or claim.end_s > now_s
+            ]
+    return found
 
 
 def guests_of_hosts(recount: Recount, host_ids: frozenset[int]) -> dict[int, list[VirtualMachine]]:
@@ -140,6 +142,9 @@ class _ClaimReader:
     def __init__(self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool) -> None:
         plan = recount.plan
         self._host_ids, self._overruns_stay = host_ids, overruns_stay
+        hosts_then = [(host_id, recount.host_then(host_id)) for host_id in host_ids]
+        # Those that are not lost to whoever was promised them.
+        self._there = frozenset([host_id for host_id, host in hosts_then if host is not None and host.accepts_vms])
         new = [action for action in plan.actions if not recount.under_way(action)]
         self._recount = recount
         self._now_s = recount.state.now_s
@@ -153,26 +158,27 @@ class _ClaimReader:
         sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
         self._leaving = {False: _leavers(opened), True: _leavers((*opened, *plan.preemptions)) | sent_out}
 
-    def claims(self, lease: Lease, *, planned: bool) -> Iterator[Claim]:
+    def claims(self, lease: Lease, *, planned: bool) -> list[Claim]:
         """Where it is or starts now, or where room is made for it; and what it was promised after that."""
         own = slots(self._recount, lease, planned=planned)
         preemption = self._making_room[planned].get(lease.id)
         if not own and preemption is None and gives_way_by_type(self._recount, lease):
             # By far the most: somebody may be promised its room, and it was promised nothing.
-            return
+            return []
+        found: list[Claim] = []
         vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
         there = [vm for vm in vms if vm.host_id is not None]
         runs = [(vm, host_id) for vm in there for host_id in self._hosts_of(vm, planned=planned)]
         arrivals = self._arrivals if planned else {}
-        starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals]
+        starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals] if arrivals else []
         if runs or starts:
             leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
             until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
             overstays = self._overruns_stay and may_overstay(self._recount, lease)
             if overstays:
-                yield from self._claims_on((*runs, *starts), self._now_s, leaves_s)
+                found += self._claims_on((*runs, *starts), self._now_s, leaves_s)
             elif not may_give_way(self._recount, lease):
-                yield from self._claims_on((*runs, *starts), self._now_s, until_s)
+                found += self._claims_on((*runs, *starts), self._now_s, until_s)
             if any(vm.host_id is None and vm.id not in arrivals for vm in vms):
                 # Not all of the gang is there: its time has not begun, and its slots are still to come.
                 until_s = self._now_s
@@ -181,12 +187,13 @@ class _ClaimReader:
             until_s = self._now_s + 1
         elif preemption is not None:
             until_s = None
-            yield from self._claims_of_preemptor(lease, preemption, own)
+            found += self._claims_of_preemptor(lease, preemption, own)
         else:
             until_s = 0
         for slot in self._standing(lease, own):
             if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
-                yield from self._claims_of_slot(slot, vms)
+                found += self._claims_of_slot(slot, vms)
+        return found
 
     def _standing(self, lease: Lease, own: Sequence[Reservation]) -> Sequence[Reservation]:
         """Those of its slots that are judged: what is booked anew beside an overrun may hope for its end."""
@@ -195,37 +202,29 @@ class _ClaimReader:
         before = slots(self._recount, lease, planned=False)
         return [one for one in own if one in before]
 
-    def _claims_of_preemptor(self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]) -> Iterator[Claim]:
+    def _claims_of_preemptor(self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]) -> list[Claim]:
         """The room that is made for it, in place of what it was promised.
 
         What has a deadline may have it made for now or for its slot: only its start, later, tells which.
         """
         if preemption.id in self._new and own and lease.terms.deadline_at_s is not None:
-            return
+            return []
         promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
         from_s = max(self._now_s, promised_s or 0)
         until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
         where = {placement.vm_id: placement.host_id for placement in preemption.placements}
         own_vms = [(self._recount.vms[vm_id], host_id) for vm_id, host_id in where.items() if vm_id in lease.vm_ids]
-        yield from self._claims_on(own_vms, from_s, until_s)
+        return self._claims_on(own_vms, from_s, until_s)
 
-    def _claims_on(
-        self, where: Iterable[tuple[VirtualMachine, int]], start_s: int, end_s: int | None
-    ) -> Iterator[Claim]:
-        for vm, host_id in where:
-            if host_id in self._host_ids:
-                yield Claim(host_id, start_s, end_s, vm)
+    def _claims_on(self, where: Iterable[tuple[VirtualMachine, int]], start_s: int, end_s: int | None) -> list[Claim]:
+        return [Claim(host_id, start_s, end_s, vm) for vm, host_id in where if host_id in self._host_ids]
 
-    def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[Claim]:
+    def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> list[Claim]:
         """One host a VM, as far as they are not lost; of a lease of which some VMs are on hosts already, the others."""
         waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
+        start_s, end_s, there = slot.start_at_s, slot.end_at_s, self._there
         hosts = zip(waiting, slot.host_ids, strict=False)
-        there = [(vm, host_id) for vm, host_id in hosts if host_id in self._host_ids and self._is_there(host_id)]
-        yield from self._claims_on(there, slot.start_at_s, slot.end_at_s)
-
-    def _is_there(self, host_id: int) -> bool:
-        host = self._recount.host_then(host_id)
-        return host is not None and host.accepts_vms
+        return [Claim(host_id, start_s, end_s, vm) for vm, host_id in hosts if host_id in there]
 
     def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
         """The hosts that it stays on: none where it is leaving."""

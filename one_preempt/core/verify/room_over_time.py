@@ -7,7 +7,6 @@ did: it may not take what is left beside it for a promise that stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from operator import itemgetter
 
 from msgspec import Struct
@@ -92,12 +91,15 @@ def _overpromised(host: Host, changes: _Changes) -> Iterator[Violation]:
     """The first instant at which the plan claims more than the host has, and more than was claimed before."""
     cpu_before = cpu_after = changes.cpu_centi
     kib_before = kib_after = changes.memory_kib
-    for instant_s, together in groupby(sorted(changes.at, key=itemgetter(0)), itemgetter(0)):
-        for _, cpu_centi, memory_kib, judged in together:
-            if judged.before:
-                cpu_before, kib_before = cpu_before + cpu_centi, kib_before + memory_kib
-            if judged.after:
-                cpu_after, kib_after = cpu_after + cpu_centi, kib_after + memory_kib
+    in_turn = sorted(changes.at, key=itemgetter(0))
+    for number, (instant_s, cpu_centi, memory_kib, judged) in enumerate(in_turn, start=1):
+        if judged.before:
+            cpu_before, kib_before = cpu_before + cpu_centi, kib_before + memory_kib
+        if judged.after:
+            cpu_after, kib_after = cpu_after + cpu_centi, kib_after + memory_kib
+        if number < len(in_turn) and in_turn[number][0] == instant_s:
+            # More changes at this instant.
+            continue
         if cpu_after > host.max_cpu_centi and cpu_after > cpu_before:
             what = f"{cpu_after} of {host.max_cpu_centi} hundredths of a CPU"
         elif kib_after > host.max_memory_kib and kib_after > kib_before:
