@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import add
+from operator import add, neg
 
 import numpy as np
 from msgspec import Struct
@@ -322,7 +322,7 @@ def _balance(
             by_row = found.setdefault((one.start_s, _end_of(one)), {})
             for row, amounts in zip(one.host_rows, one.amounts, strict=True):
                 before = by_row.get(row)
-                changes = amounts if sign > 0 else tuple([-amount for amount in amounts])
+                changes = amounts if sign > 0 else tuple(map(neg, amounts))
                 by_row[row] = changes if before is None else tuple(map(add, before, changes))
     return {span: {row: changes for row, changes in by_row.items() if any(changes)} for span, by_row in found.items()}
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
@@ -22,7 +25,9 @@ class KnownWaysOut:
     """What `ways_out` says of each lease that was asked about. Only speed depends on it."""
 
     def __init__(self) -> None:
-        self._under: tuple[object, ...] = ()
+        self._policies: Policies | None = None
+        self._datastores: Mapping[int, Datastore] | None = None
+        self._rows: Mapping[int, int] | None = None
         self._known: dict[int, _Known] = {}
 
     def of(self, state: ClusterState, policies: Policies, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
@@ -30,9 +35,9 @@ class KnownWaysOut:
         if policies.time.overrun is _PREEMPT:
             # Time alone changes it.
             return ways_out(state, policies, lease)
-        under = (policies, state.snapshot.datastores, state.hosts.index_by_id)
-        if len(self._under) != len(under) or not all(map(_is, under, self._under)):
-            self._under = under
+        datastores, rows = state.snapshot.datastores, state.hosts.index_by_id
+        if policies is not self._policies or datastores is not self._datastores or rows is not self._rows:
+            self._policies, self._datastores, self._rows = policies, datastores, rows
             self._known.clear()
         known = self._known.get(lease.id)
         if known is not None and known.lease is lease and not state.paused:
@@ -44,7 +49,3 @@ class KnownWaysOut:
                 self._known.clear()
             self._known[lease.id] = _Known(lease, methods)
         return methods
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
