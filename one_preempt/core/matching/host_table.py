@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import chain, compress, count
-from operator import attrgetter, is_not
+from operator import is_not
 
 import numpy as np
 
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
-
-_size, _state = attrgetter("max_cpu_centi", "max_memory_kib"), attrgetter("state")
-_size_and_state = attrgetter("max_cpu_centi", "max_memory_kib", "state")
 
 
 def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
@@ -56,20 +53,21 @@ def host_table(
 
 def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
-    was = [before.hosts[row] for row in rows]
-    renewed = [hosts[host.id] for host in was]
+    renewed = [hosts[before.hosts[row].id] for row in rows]
     ordered = list(before.hosts)
+    is_resized = is_turned = False
     for row, host in zip(rows, renewed, strict=True):
-        ordered[row] = host
+        was, ordered[row] = ordered[row], host
+        is_resized = is_resized or was.max_cpu_centi != host.max_cpu_centi or was.max_memory_kib != host.max_memory_kib
+        is_turned = is_turned or was.state is not host.state
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    if list(map(_size_and_state, was)) != list(map(_size_and_state, renewed)):
-        if list(map(_size, was)) != list(map(_size, renewed)):
-            capacity = capacity.copy()
-            capacity[rows] = _capacity(renewed)
-        if list(map(_state, was)) != list(map(_state, renewed)):
-            accepts_vms = accepts_vms.copy()
-            accepts_vms[rows] = [host.accepts_vms for host in renewed]
+    if is_resized:
+        capacity = capacity.copy()
+        capacity[rows] = _capacity(renewed)
+    if is_turned:
+        accepts_vms = accepts_vms.copy()
+        accepts_vms[rows] = [host.accepts_vms for host in renewed]
     columns = (before.ids, free, capacity, accepts_vms)
     return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows)
 
