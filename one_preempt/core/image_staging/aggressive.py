@@ -20,6 +20,7 @@ class Aggressive(Struct, frozen=True):
     name: str = "aggressive"
     description: str = "each begins when it is asked for; those under way share the link"
     plans_slots: bool = False
+    keeps_deadlines: bool = False
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """Each by itself."""

@@ -20,6 +20,7 @@ class EarliestDeadlineFirst(Struct, frozen=True):
     name: str = "EDF"
     description: str = "one by one as soon as possible, the earliest deadline first"
     plans_slots: bool = True
+    keeps_deadlines: bool = True
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """Packed from now on."""

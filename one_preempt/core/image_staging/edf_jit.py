@@ -21,6 +21,7 @@ class EarliestDeadlineJustInTime(Struct, frozen=True):
     name: str = "EDF/JIT"
     description: str = "in the order of EDF, each as late as its deadline and the next one allow"
     plans_slots: bool = True
+    keeps_deadlines: bool = True
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """From the last to the first."""

@@ -21,6 +21,7 @@ class FirstInFirstOut(Struct, frozen=True):
     name: str = "FIFO"
     description: str = "one by one as soon as possible, in the order in which they came"
     plans_slots: bool = True
+    keeps_deadlines: bool = False
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """Packed into what is free."""

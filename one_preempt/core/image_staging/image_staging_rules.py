@@ -53,7 +53,9 @@ class ImageStagingRules(Struct, frozen=True):
         """What the recount has to know of them; None where nothing is ordered."""
         if not self.acts:
             return None
-        return ImageBounds(self.link_megabit_per_s, self.quantum_s, self.pool_mib, self.cached_only)
+        return ImageBounds(
+            self.link_megabit_per_s, self.quantum_s, self.pool_mib, self.cached_only, self.policy.keeps_deadlines
+        )
 
     @property
     def acts(self) -> bool:

@@ -22,6 +22,7 @@ class JustInTimeForWorkspaces(Struct, frozen=True):
     name: str = "JIT-workspace"
     description: str = "all of a reservation begin together, just in time on an idle link; those under way share it"
     plans_slots: bool = False
+    keeps_deadlines: bool = False
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """Each reservation by itself."""

@@ -20,6 +20,7 @@ class JobStyle(Struct, frozen=True):
     name: str = "job-style"
     description: str = "each begins when its reservation starts; those under way share the link"
     plans_slots: bool = False
+    keeps_deadlines: bool = False
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """Each by itself."""

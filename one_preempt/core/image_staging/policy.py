@@ -27,6 +27,13 @@ class ImageStagingPolicy(Protocol):
         Where not, each begins by itself at an instant that is fixed, and those under way share the link.
         """
 
+    @property
+    def keeps_deadlines(self) -> bool:
+        """Transfers that are all ready are late only if some of them are late in any order.
+
+        Where not, one can become late because another one is wanted no more.
+        """
+
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """When each of the transfers has the link, in the order in which they begin.
 

@@ -132,12 +132,13 @@ def _image_id(image: HeldImage) -> int:
 class ImageBounds(Struct, frozen=True):
     """What holds whatever is decided: the rate of the link, of which a transfer has whole quanta, and the most that
     images may take on a host (None: all that there is). `cached_only`: images of datastores that hosts do not cache are
-    never brought."""
+    never brought. `keeps_deadlines`: the order of transfers makes none late that could be in time."""
 
     link_megabit_per_s: int
     quantum_s: int = 1
     pool_mib: int | None = None
     cached_only: bool = False
+    keeps_deadlines: bool = True
 
 
 class KnownImages(Struct, frozen=True):

@@ -101,7 +101,8 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
 
     Of hosts that have any shared system datastore nothing is counted: what fails this cannot be kept. Where a transfer
     has failed, or what was promised before has no time enough by itself, nobody knows what was given up for that.
-    Neither does anybody of what was promised before on hosts that are not on, or for whom others leave.
+    Neither does anybody of what was promised before on hosts that are not on, or for whom others leave; nor, where the
+    order of transfers regards no starts, of what would be late as the last of them.
     """
     bounds, now_s = recount.state.images.bounds, recount.state.now_s
     accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
@@ -109,8 +110,11 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
         return
     if any(one.phase is TransferPhase.FAILED for one in recount.state.images.transfers.values()):
         return
-    before = _lacking(recount, accepted, with_accepted=False)
-    if any(needed > by_s - now_s for by_s, needed in _link_needed(recount, before, bounds.quantum_s)):
+    before = list(_link_needed(recount, _lacking(recount, accepted, with_accepted=False), bounds.quantum_s))
+    if not bounds.keeps_deadlines:
+        # Whoever starts first may be the last whose image comes, and was given up then.
+        before = [(by_s, before[-1][1]) for by_s, _ in before]
+    if any(needed > by_s - now_s for by_s, needed in before):
         return
     for by_s, needed in _link_needed(recount, _lacking(recount, accepted, with_accepted=True), 0):
         if needed > by_s - now_s:

@@ -144,6 +144,7 @@ class _CountedPlans(Struct):
     name: str = "EDF/JIT"
     description: str = ""
     plans_slots: bool = True
+    keeps_deadlines: bool = True
     asked: int = 0
 
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
