@@ -1,13 +1,14 @@
-"""Many ask for a START at once: what each of them needs of images is found once or twice, however many there are."""
+"""Many ask for a START at once: what each needs of images is found once or twice, and few plans are made for all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.image_staging.staging_plan import ImageNeed
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -18,7 +19,10 @@ from tests import scenario_reader
 WISHES = 30
 
 
-def test_what_others_need_is_not_found_anew_for_each_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pool_mib", [None, 600 * WISHES])
+def test_neither_needs_nor_plans_are_found_anew_for_each_wish(
+    monkeypatch: pytest.MonkeyPatch, pool_mib: int | None
+) -> None:
     found: list[int] = []
     needs_at = promised_images.needs_at
 
@@ -26,12 +30,19 @@ def test_what_others_need_is_not_found_anew_for_each_wish(monkeypatch: pytest.Mo
         found.append(lease.id)
         return needs_at(draft, lease, vms, stay)
 
+    planned: list[int] = []
+
+    def counted_plan(needs: Iterable[ImageNeed], *others: Any) -> StagingPlan:
+        planned.append(1)
+        return staging_plan(needs, *others)
+
     monkeypatch.setattr(promised_images, "needs_at", counted)
+    monkeypatch.setattr("one_preempt.core.phases.images.image_draft.staging_plan", counted_plan)
     lease = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 9000, "DURATION_S": 3600}
     wish = {"user": "lea", "state": "HOLD", "cpu": 1, "lease": lease}
     decided = scenario_reader.play(
         {
-            "settings": {"image_staging": {"mode": "act"}},
+            "settings": {"image_staging": {"mode": "act", "pool_mib": pool_mib}},
             "hosts": {0: {"cpu": WISHES, "memory": 99_000}},
             "datastore": {"shared": False},
             "vms": {number: wish | {"disks": [{"size": 600, "image": number}]} for number in range(WISHES)},
@@ -39,3 +50,4 @@ def test_what_others_need_is_not_found_anew_for_each_wish(monkeypatch: pytest.Mo
     )
     assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED] * WISHES
     assert max(map(found.count, range(WISHES))) <= 2
+    assert len(planned) <= 2

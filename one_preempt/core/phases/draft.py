@@ -297,13 +297,13 @@ class PlanDraft(Struct):
         else:
             self.bookings[booking.lease_id] = booking
         if self.images is not None:
-            self.images.promises_changed()
+            self.images.promises_changed(booking.lease_id)
 
     def judge(self, lease: Lease, verdict: Verdict, text: str) -> None:
         """Say to a lease what becomes of its wish for a time."""
         self.verdicts[lease.id] = VerdictGiven(lease.id, verdict, text)
         if self.images is not None:
-            self.images.promises_changed()
+            self.images.promises_changed(lease.id)
 
     def is_accepted(self, lease: Lease) -> bool:
         """It was promised the time it asked for, before or in this cycle."""

@@ -25,6 +25,7 @@ def stage_images(draft: PlanDraft) -> None:
     """Order the transfers that begin by now, say when the next one does, and tell whose images will be copied late."""
     images = draft.images
     assert images is not None, "only where images are staged"
+    images.look_again()
     needs = promised_needs(draft, images)
     plan = images.plan_of(needs)
     rooms: dict[int, int | None] = {}

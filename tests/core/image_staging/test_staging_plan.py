@@ -101,7 +101,9 @@ def _begun(known: KnownImages, plan: StagingPlan, now_s: int) -> KnownImages:
         record.id: record
         for one in plan.transfers
         if one.begin_s <= now_s and not one.is_under_way
-        for record in [TransferRecord(_order(one.image_id, one.host_id, one.size_mib), TransferPhase.UNDER_WAY, now_s)]
+        for record in [
+            TransferRecord(order_of(one.image_id, one.host_id, one.size_mib), TransferPhase.UNDER_WAY, now_s)
+        ]
     }
     return replace(known, transfers={**known.transfers, **begun})
 
@@ -117,7 +119,7 @@ def _ended(known: KnownImages, rules: ImageStagingRules, now_s: int) -> KnownIma
     return replace(known, held=held, transfers=transfers)
 
 
-def _order(image_id: int, host_id: int, size_mib: int) -> ImageOrder:
+def order_of(image_id: int, host_id: int, size_mib: int) -> ImageOrder:
     return ImageOrder(ImageOrderKind.BRING, image_id, host_id, "", 1, size_mib, 0, 0, None, (), "", "")
 
 
@@ -160,7 +162,7 @@ def test_a_thousand_images_that_come_too_late_are_given_up_together() -> None:
 
 
 def test_a_transfer_that_overruns_its_time_holds_up_nobody() -> None:
-    order = _order(9, 2, 600)
+    order = order_of(9, 2, 600)
     known = KnownImages(transfers={order.id: TransferRecord(order, TransferPhase.UNDER_WAY, NOW_S - 60)})
     plan = staging_plan([need(5, 51), need(6, 200, image_id=9, host_id=2)], known, RULES, NOW_S)
     assert {one.lease_ids: (one.begin_s - NOW_S, one.end_s - NOW_S) for one in plan.transfers} == {
@@ -170,7 +172,7 @@ def test_a_transfer_that_overruns_its_time_holds_up_nobody() -> None:
 
 
 def test_what_is_being_removed_is_not_there() -> None:
-    removal = replace(_order(7, 1, 600), kind=ImageOrderKind.DROP)
+    removal = replace(order_of(7, 1, 600), kind=ImageOrderKind.DROP)
     known = KnownImages(
         {1: HostImages(1, NOW_S, (HeldImage(7, 600),))},
         {removal.id: TransferRecord(removal, TransferPhase.UNDER_WAY, NOW_S)},

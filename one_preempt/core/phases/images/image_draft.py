@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
-from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
+from one_preempt.core.image_staging.needs_in_time import NeedsInTime
+from one_preempt.core.image_staging.staging_plan import (
+    ImageNeed,
+    Place,
+    StagingPlan,
+    bringing,
+    is_held,
+    staging_plan,
+)
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.image_transfer import ImageOrder
+from one_preempt.core.model.image_transfer import ImageOrder, KnownImages
 from one_preempt.core.model.plan import Plan
 
 
 class ImageDraft:
     """The needs of those who were promised hosts, the plan of transfers for them, and the orders that are due.
 
-    `needs` are by lease; None: they were not looked for since a promise has changed. `needs_by_stay` are what was found
-    for the stay that each lease had then. `up_at_s`: when hosts that are not on can be, by their ids.
+    `needs` are by lease; None: they were not looked for yet. `changed` are leases that may have been promised something
+    else since. `needs_by_stay` are what was found for the stay that each lease had then. `in_time` has the same needs.
+    `in_use_until`: until when images are kept of which VMs were made, once that was asked for.
+    `up_at_s`: when hosts that are not on can be, by their ids.
     """
 
     def __init__(self, state: ClusterState, rules: ImageStagingRules, up_at_s: Mapping[int, int]) -> None:
@@ -27,9 +37,13 @@ class ImageDraft:
         self.known = state.images
         self.now_s = state.now_s
         self.needs: dict[int, tuple[ImageNeed, ...]] | None = None
+        self.changed: set[int] = set()
         self.needs_by_stay: dict[int, tuple[Stay, tuple[ImageNeed, ...]]] = {}
+        self.in_time = self._none_in_time()
+        self.held_or_coming = _held_or_coming(state.images)
+        self.in_use_until: dict[Place, int] | None = None
         self.orders: list[ImageOrder] = []
-        self._planned: tuple[dict[int, tuple[ImageNeed, ...]], StagingPlan] | None = None
+        self._planned: StagingPlan | None = None
 
     def complete(self, plan: Plan) -> Plan:
         """A plan with the orders that are due."""
@@ -38,16 +52,50 @@ class ImageDraft:
         orders = tuple(self.orders)
         return replace(plan, image_orders=orders) if self.rules.acts else replace(plan, advised_image_orders=orders)
 
-    def promises_changed(self) -> None:
-        """Somebody is promised something else than before."""
-        self.needs = None
+    def promises_changed(self, lease_id: int) -> None:
+        """A lease may be promised something else than before."""
+        self.changed.add(lease_id)
 
-    def plan_of(self, needs: dict[int, tuple[ImageNeed, ...]]) -> StagingPlan:
+    def look_again(self) -> None:
+        """Anybody may be promised something else than before."""
+        self.needs, self._planned = None, None
+        self.changed.clear()
+        self.in_time = self._none_in_time()
+
+    def set_needs(self, lease_id: int, needs: tuple[ImageNeed, ...]) -> None:
+        """A lease needs these; they are in `needs`, once these were looked for."""
+        assert self.needs is not None, "they are looked for first"
+        before = self.needs.get(lease_id, ())
+        if needs == before:
+            return
+        self.in_time.replace(before, needs)
+        self._planned = None
+        if needs:
+            self.needs[lease_id] = needs
+        else:
+            del self.needs[lease_id]
+
+    def plan_of(self, needs: Mapping[int, tuple[ImageNeed, ...]]) -> StagingPlan:
         """The plan for all that was promised; the same until that changes."""
-        if self._planned is None or self._planned[0] is not needs:
-            self._planned = needs, self.plan_for([one for of_lease in needs.values() for one in of_lease])
-        return self._planned[1]
+        if self._planned is None:
+            self._planned = self.plan_for([one for of_lease in needs.values() for one in of_lease])
+        return self._planned
 
     def plan_for(self, needs: Sequence[ImageNeed]) -> StagingPlan:
         """The plan for these needs."""
         return staging_plan(needs, self.known, self.rules, self.now_s, self._up_at_s)
+
+    def _none_in_time(self) -> NeedsInTime:
+        return NeedsInTime(self.known, self.rules, self.now_s, self._up_at_s)
+
+
+def _held_or_coming(known: KnownImages) -> Mapping[int, Collection[int]]:
+    """By image the hosts that have it, or to which it is on its way."""
+    found: dict[int, set[int]] = {}
+    for host_id, pool in known.held.items():
+        for image in pool.images:
+            if is_held(known, image.image_id, host_id):
+                found.setdefault(image.image_id, set()).add(host_id)
+    for record in bringing(known):
+        found.setdefault(record.order.image_id, set()).add(record.order.host_id)
+    return found

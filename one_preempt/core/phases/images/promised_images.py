@@ -19,26 +19,35 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
-from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
+from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised, promised_leases, standing_stays
 
 IMAGES_LATE = "reservation-images-late"
 IMAGES_WITHOUT_ROOM = "reservation-images-no-room"
 
 
-def promised_needs(draft: PlanDraft, images: ImageDraft) -> dict[int, tuple[ImageNeed, ...]]:
-    """What every lease with an exact start ahead needs on its hosts, by lease id; the same object until it changes."""
+def promised_needs(draft: PlanDraft, images: ImageDraft) -> Mapping[int, tuple[ImageNeed, ...]]:
+    """What every lease with an exact start ahead needs on its hosts, by lease id."""
     if images.needs is None:
         images.needs = {}
-        for lease in sorted(promised_leases(draft), key=lambda one: one.id):
-            stays = standing_stays(draft, lease)
-            if not stays or lease.state is not LeaseState.WAITING or not has_exact_start(draft, lease):
-                continue
-            vms = draft.members(lease)
-            if stays[0].firm and stays[0].start_s > draft.state.now_s and len(stays[0].host_rows) == len(vms):
-                needs = _known_needs(draft, images, lease, vms, stays[0])
-                if needs:
-                    images.needs[lease.id] = needs
+        looked_at = promised_leases(draft)
+    else:
+        known = (draft.state.leases.get(lease_id) for lease_id in sorted(images.changed))
+        looked_at = [lease for lease in known if lease is not None]
+    images.changed.clear()
+    for lease in looked_at:
+        images.set_needs(lease.id, _promised_to(draft, images, lease))
     return images.needs
+
+
+def _promised_to(draft: PlanDraft, images: ImageDraft, lease: Lease) -> tuple[ImageNeed, ...]:
+    """What a lease needs by what it was promised."""
+    if lease.state is not LeaseState.WAITING or not has_exact_start(draft, lease) or not is_promised(draft, lease):
+        return ()
+    stays = standing_stays(draft, lease)
+    if not stays or not stays[0].firm or stays[0].start_s <= draft.state.now_s:
+        return ()
+    vms = draft.members(lease)
+    return _known_needs(draft, images, lease, vms, stays[0]) if len(stays[0].host_rows) == len(vms) else ()
 
 
 def _known_needs(
@@ -96,10 +105,11 @@ def images_first(
     hosts = draft.state.hosts.hosts
     lacking = np.full(len(hosts), sum(wanted.values()), dtype=np.int64)
     lacking[~_copied_to(draft, vms[0])] = 0
-    for image_id, host_id in _there_by(draft, draft.images, start_s):
-        row = draft.state.hosts.index_by_id.get(host_id)
-        if image_id in wanted and row is not None and lacking[row]:
-            lacking[row] -= wanted[image_id]
+    for image_id, size_mib in wanted.items():
+        for host_id in _there_by(draft, draft.images, image_id, start_s):
+            row = draft.state.hosts.index_by_id.get(host_id)
+            if row is not None and lacking[row]:
+                lacking[row] -= size_mib
     free = table.free_during(start_s, end_s)
     need = np.maximum(demand.needs[0], 1)
     places = (free // need).min(axis=1)
@@ -115,17 +125,14 @@ def _copied_to(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
     return np.array([draft.matchmaker.makes_disks_on(vm, host) for host in hosts], dtype=np.bool_)
 
 
-def _there_by(draft: PlanDraft, images: ImageDraft, start_s: int) -> set[Place]:
-    """Images that are on hosts, or come there for somebody who starts by then."""
-    held = {
-        (image.image_id, host_id)
-        for host_id, pool in images.known.held.items()
-        for image in pool.images
-        if is_held(images.known, image.image_id, host_id)
-    }
-    coming = {(one.order.image_id, one.order.host_id) for one in bringing(images.known)}
-    planned = images.plan_of(promised_needs(draft, images)).transfers
-    return held | coming | {one.place for one in planned if one.needed_s <= start_s}
+def _there_by(draft: PlanDraft, images: ImageDraft, image_id: int, start_s: int) -> set[int]:
+    """Hosts that have an image, or to which it comes for somebody who starts by then."""
+    there = set(images.held_or_coming.get(image_id, ()))
+    promised = promised_needs(draft, images)
+    if images.in_time.are_all:
+        return there | set(images.in_time.come_by(image_id, start_s))
+    planned = images.plan_of(promised).transfers
+    return there | {one.host_id for one in planned if one.image_id == image_id and one.needed_s <= start_s}
 
 
 def receiving_rows(draft: PlanDraft, images: ImageDraft) -> Mapping[int, int]:
@@ -149,12 +156,17 @@ def why_not_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     if not own:
         return None
     promised = promised_needs(draft, images)
+    in_time = None if lease.id in promised else images.in_time.also(own)
+    if in_time is False:
+        return _comes_late(images, own, stay.start_s)
+    if in_time and _surely_has_pool_room(draft, images, own):
+        return None
     before = images.plan_of(promised)
     needs = [*(one for other, of in promised.items() if other != lease.id for one in of), *own]
     then = images.plan_for(needs)
     late = then.left.keys() - before.left.keys() or then.tight - before.tight
     if lease.id in then.left or late or any(one.place in then.tight for one in own):
-        return _comes_late(images, own, then, stay.start_s)
+        return _comes_late(images, own, stay.start_s)
     return _lacks_pool_room(draft, images, [one for of in promised.values() for one in of], needs, before, then)
 
 
@@ -163,12 +175,12 @@ def may_be_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine],
     return why_not_staged(draft, lease, vms, stay) is None
 
 
-def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], plan: StagingPlan, start_s: int) -> Reason:
-    """Why, and from when on it surely could be accepted: once all that is planned has been brought."""
+def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], start_s: int) -> Reason:
+    """Why, and from when on it surely could be accepted: once all that others were promised has been brought."""
     rules = images.rules
     missing = {one.place: one.size_mib for one in own if not is_held(images.known, *one.place)}
     own_s = sum(rules.transfer_s(size_mib) for size_mib in missing.values())
-    others_s = sum(one.end_s - max(one.begin_s, images.now_s) for one in plan.transfers if one.place not in missing)
+    others_s = images.in_time.others_s(missing)
     sure_s = images.now_s + others_s + own_s + rules.margin_s
     what = "its image" if len({one.image_id for one in own}) == 1 else "its images"
     if images.now_s + own_s + rules.margin_s > start_s:
@@ -176,6 +188,24 @@ def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], plan: StagingPlan,
     else:
         why = f"{what} cannot be on its hosts by START {utc_text(start_s)}: the link is taken by others' transfers"
     return Reason(IMAGES_LATE, f"{why}; it surely can be accepted from {utc_text(max(sure_s, start_s + 1))} on")
+
+
+def _surely_has_pool_room(draft: PlanDraft, images: ImageDraft, own: Sequence[ImageNeed]) -> bool:
+    """Every host may keep all that was promised at the same time, and need not look at when it comes and goes."""
+    pool_mib = images.rules.pool_mib
+    if pool_mib is None:
+        return True
+    others_mib: dict[int, int] = {}
+    for image_id, host_id in in_use_until(draft, images):
+        of_image = [one.size_mib for one in images.known.held[host_id].images if one.image_id == image_id]
+        others_mib[host_id] = others_mib.get(host_id, 0) + sum(of_image)
+    for record in bringing(images.known):
+        host_id = record.order.host_id
+        others_mib[host_id] = others_mib.get(host_id, 0) + record.order.size_mib
+    room_mib = images.in_time.room_mib(own)
+    return all(
+        room_mib.get(host_id, 0) + others_mib.get(host_id, 0) <= pool_mib for host_id in {*room_mib, *others_mib}
+    )
 
 
 def _lacks_pool_room(
@@ -206,7 +236,9 @@ def _lacks_pool_room(
 
 def in_use_until(draft: PlanDraft, images: ImageDraft) -> dict[Place, int]:
     """Images on hosts from which VMs were made there a moment ago, or are being made, and until when they are kept."""
-    found: dict[Place, int] = {}
+    if images.in_use_until is not None:
+        return images.in_use_until
+    found = images.in_use_until = dict[Place, int]()
     vms, hosts, kept_s = draft.state.snapshot.vms, draft.state.snapshot.hosts, images.rules.kept_after_start_s
     for host_id in images.known.held:
         for vm_id in hosts[host_id].vm_ids if host_id in hosts else ():
