@@ -65,8 +65,7 @@ class ImageEnactment:
         for order in waiting:
             before, now_s = known.get(order.id), self._clock.now_s()
             # For another start it is tried anew.
-            again = before is not None and before.order.needed_at_s == order.needed_at_s
-            attempts = before.attempts + 1 if before is not None and again else 1
+            attempts = before.attempts + 1 if before is not None and order.is_as_before(before.order) else 1
             record = TransferRecord(order, TransferPhase.UNDER_WAY, now_s, attempts)
             self._store.apply(LedgerChanges(image_transfers=(record,)))
             self._transfers.put(order, now_s)

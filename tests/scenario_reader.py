@@ -354,7 +354,10 @@ def _owner_use(document: dict[str, Any]) -> tuple[OwnerUse, ...]:
 
 
 def _transfers(given: dict[str, Any]) -> dict[str, TransferRecord]:
-    """`under_way: {stage/7/1: {size: 600, for_s: 10}}`; of what has `failed` also `attempts`, `needed_in_s`."""
+    """`under_way: {stage/7/1: {size: 600, for_s: 10}}`; of what has `failed` also `attempts`, `needed_in_s`.
+
+    `ahead_of: [5]`, for so long as it `takes_s`, where nobody was promised it.
+    """
     phases = {"under_way": TransferPhase.UNDER_WAY, "failed": TransferPhase.FAILED}
     return {
         name: _transfer(name, phases[phase], entry) for phase in phases for name, entry in given.get(phase, {}).items()
@@ -363,10 +366,10 @@ def _transfers(given: dict[str, Any]) -> dict[str, TransferRecord]:
 
 def _transfer(name: str, phase: TransferPhase, given: dict[str, Any]) -> TransferRecord:
     kind, image_id, host_id = name.split("/")
-    since_s = NOW_S - given.get("for_s", 0)
+    since_s, ahead_of = NOW_S - given.get("for_s", 0), tuple(given.get("ahead_of", ()))
     order = ImageOrder(
-        ImageOrderKind(kind), int(image_id), int(host_id), f"host{host_id}", 1, given["size"], since_s, since_s,
-        NOW_S + given.get("needed_in_s", 0), (), "", "",
+        ImageOrderKind(kind), int(image_id), int(host_id), f"host{host_id}", 1, given["size"], since_s,
+        since_s + given.get("takes_s", 0), None if ahead_of else NOW_S + given.get("needed_in_s", 0), ahead_of, "", "",
     )  # fmt: skip
     text = "no space left on the host" if phase is TransferPhase.FAILED else ""
     return TransferRecord(order, phase, since_s, given.get("attempts", 1), NOW_S + given.get("again_in_s", 0), text)

@@ -134,6 +134,7 @@ def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules | Non
         attempts=images.attempts,
         retry_delay_s=images.retry_delay_s,
         cached_only=images.transfer.method == "tm-cache",
+        ahead_s=images.ahead_s,
     )
 
 

@@ -36,7 +36,7 @@ def doubts(settings: Settings) -> list[str]:
         *_doubts_about_time(settings),
         *_doubts_about_fair_share(settings),
         *power_doubts(settings.power),
-        *_doubts_about_images(settings.image_staging),
+        *_doubts_about_images(settings.image_staging, settings.time.backfilling),
         *_doubts_about_victims(settings.victims),
         *_doubts_about_acting(settings),
         *_doubts_about_places(settings),
@@ -58,10 +58,17 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
         )
 
 
-def _doubts_about_images(images: ImageStagingSettings) -> Iterator[str]:
+def _doubts_about_images(images: ImageStagingSettings, backfilling: str) -> Iterator[str]:
     yield from (f"image_staging.{doubt}" for doubt in transfer_doubts(images.transfer, acts=images.mode == "act"))
     if images.mode == "off" and images.transfer.method != "none":
         yield "image_staging.transfer.method has no effect, for image_staging.mode is off"
+    if images.mode == "off" and images.ahead_s is not None:
+        yield "image_staging.ahead_s has no effect, for image_staging.mode is off"
+    elif images.ahead_s is not None and backfilling.casefold() == "none":
+        yield (
+            "image_staging.ahead_s is set and time.backfilling is none: nobody in the queue is promised a start, so "
+            "images come ahead of slots before a DEADLINE only; take easy"
+        )
 
 
 def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:

@@ -239,6 +239,7 @@ class ImageStagingSettings(Section, frozen=True):
     kept_after_start_s: NotNegative = 300
     attempts: Positive = 3
     retry_delay_s: NotNegative = 15
+    ahead_s: Positive | None = None
     transfer: ImageTransferSettings = ImageTransferSettings()
 
 

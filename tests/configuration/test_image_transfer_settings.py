@@ -70,6 +70,7 @@ def test_what_cannot_be_used_is_refused_by_name(text: str, message: str) -> None
             "mode: act, transfer: {method: command, command: {bring: [/bin/copy]}}",
             "image_staging.transfer.command.list is empty: what others remove from hosts is taken to be there still",
         ),
+        ("ahead_s: 3600", "image_staging.ahead_s has no effect, for image_staging.mode is off"),
         ("transfer: {method: tm-cache}", "image_staging.transfer.method has no effect, for image_staging.mode is off"),
     ],
 )
@@ -91,3 +92,12 @@ def test_what_is_probably_not_meant_is_said(text: str, doubt: str) -> None:
 def test_what_is_meant_is_not_doubted(text: str) -> None:
     settings = parse_settings(f"image_staging: {{{text}}}", "one_preempt.conf")
     assert [one for one in doubts(settings) if "image" in one] == []
+
+
+def test_without_promises_in_the_queue_little_comes_ahead() -> None:
+    settings = parse_settings(
+        "image_staging: {mode: advise, ahead_s: 60}\ntime: {backfilling: none}", "one_preempt.conf"
+    )
+    assert [
+        one for one in doubts(settings) if one.startswith("image_staging.ahead_s is set and time.backfilling is none")
+    ]

@@ -20,6 +20,7 @@ SCENARIOS = Path(__file__).parents[1] / "scenarios"
 DUE = "images_of_a_start_are_ordered_when_their_turn_has_come"
 UNDER_WAY = "images_that_are_under_way_are_ordered_again_under_the_same_id"
 REMOVED = "images_that_nobody_needs_give_their_room"
+AHEAD = "images_come_ahead_of_an_expected_start"
 FULL_LINK = "images_of_others_fill_the_link_until_the_start"
 
 
@@ -45,7 +46,7 @@ def with_order(before: Decided, **changes: Any) -> Plan:
         ({"image_id": 8}, "image-unneeded"),
         ({"lease_ids": (6,)}, "image-unneeded"),
         ({"due_at_s": NOW_S + 82}, "image-late"),
-        ({"needed_at_s": None}, "image-late"),
+        ({"needed_at_s": None}, "image-unneeded"),
         ({"due_at_s": NOW_S + 50}, "image-hasty"),
     ],
 )
@@ -53,6 +54,39 @@ def test_an_order_is_for_a_promise_and_in_time(changes: dict[str, Any], code: st
     before = decided(DUE)
     assert broken(before, before.plan) == []
     assert broken(before, with_order(before, **changes)) == [code]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"image_id": 8}, "image-unneeded"),
+        ({"lease_ids": (1,)}, "image-unneeded"),
+        ({"due_at_s": NOW_S + 601}, "image-late"),
+        ({"due_at_s": NOW_S + 50}, "image-hasty"),
+    ],
+)
+def test_what_comes_ahead_is_for_somebody_who_is_expected_there(changes: dict[str, Any], code: str) -> None:
+    before = decided(AHEAD)
+    assert broken(before, before.plan) == []
+    assert broken(before, with_order(before, **changes)) == [code]
+
+
+@pytest.mark.parametrize("ahead_s", [None, 599])
+def test_nothing_comes_ahead_that_may_not_or_not_yet(ahead_s: int | None) -> None:
+    before = decided(AHEAD)
+    bounds = before.state.images.bounds
+    assert bounds is not None
+    images = replace(before.state.images, bounds=replace(bounds, ahead_s=ahead_s))
+    state = replace(before.state, images=images)
+    assert [violation.code for violation in verify(state, before.plan)] == ["image-unneeded"]
+
+
+def test_what_comes_ahead_leaves_time_for_what_was_promised() -> None:
+    before = decided("images_ahead_leave_the_link_to_who_was_promised_a_start")
+    assert broken(before, before.plan) == []
+    # 51 s are needed until 130; of 88 s that a larger image takes too few are left.
+    larger = {"size_mib": 1048, "due_at_s": NOW_S + 88}
+    assert broken(before, with_order(before, **larger)) == ["image-ahead"]
 
 
 def test_none_begins_while_another_one_has_the_link() -> None:

@@ -35,6 +35,8 @@ class ImageStagingRules(Struct, frozen=True):
         attempts: How often a transfer is ordered for one start before it is left to oned.
         retry_delay_s: Pause before one that failed is ordered again.
         cached_only: Only images of datastores that hosts cache can be brought; all others are left to oned.
+        ahead_s: So long before a start that is expected, and was not promised exactly, its images may come while the
+            link has nothing else to do; None: they do not.
     """
 
     mode: ImageStagingMode = ImageStagingMode.ACT
@@ -47,6 +49,7 @@ class ImageStagingRules(Struct, frozen=True):
     attempts: int = 3
     retry_delay_s: int = 15
     cached_only: bool = False
+    ahead_s: int | None = None
 
     @property
     def bounds(self) -> ImageBounds | None:
@@ -54,7 +57,12 @@ class ImageStagingRules(Struct, frozen=True):
         if not self.acts:
             return None
         return ImageBounds(
-            self.link_megabit_per_s, self.quantum_s, self.pool_mib, self.cached_only, self.policy.keeps_deadlines
+            self.link_megabit_per_s,
+            self.quantum_s,
+            self.pool_mib,
+            self.cached_only,
+            self.policy.keeps_deadlines,
+            self.ahead_s,
         )
 
     @property

@@ -27,7 +27,8 @@ class ImageOrder(Struct, frozen=True):
         size_mib: What is transferred at most, and what the image takes in the pool.
         begin_at_s: When it is to have the link from on. Both instants are in seconds since the epoch.
         due_at_s: It has the link until then; by its rate it is there.
-        needed_at_s: When the first VM starts for which it is; None: nobody was promised anything.
+        needed_at_s: When the first VM starts for which it is; None: nobody was promised that it is there, it comes
+            ahead of a start that is only expected.
         lease_ids: For whom, ascending.
         reason_code: Why, for programs.
         reason_text: The same in one sentence.
@@ -50,6 +51,12 @@ class ImageOrder(Struct, frozen=True):
     def id(self) -> str:
         """Names the step, whenever it is taken: `stage/IMAGE/HOST`, `drop/IMAGE/HOST`."""
         return order_id(self.kind, self.image_id, self.host_id)
+
+    def is_as_before(self, before: ImageOrder) -> bool:
+        """It is for the same start as an earlier order of this id, or ahead of somebody's for whom that was, too."""
+        if self.needed_at_s is not None or before.needed_at_s is not None:
+            return self.needed_at_s == before.needed_at_s
+        return bool({*self.lease_ids} & {*before.lease_ids})
 
 
 def order_id(kind: ImageOrderKind, image_id: int, host_id: int) -> str:
@@ -132,13 +139,15 @@ def _image_id(image: HeldImage) -> int:
 class ImageBounds(Struct, frozen=True):
     """What holds whatever is decided: the rate of the link, of which a transfer has whole quanta, and the most that
     images may take on a host (None: all that there is). `cached_only`: images of datastores that hosts do not cache are
-    never brought. `keeps_deadlines`: the order of transfers makes none late that could be in time."""
+    never brought. `keeps_deadlines`: the order of transfers makes none late that could be in time. `ahead_s`: so long
+    before a start that is only expected an image may come; None: not at all."""
 
     link_megabit_per_s: int
     quantum_s: int = 1
     pool_mib: int | None = None
     cached_only: bool = False
     keeps_deadlines: bool = True
+    ahead_s: int | None = None
 
 
 class KnownImages(Struct, frozen=True):

@@ -150,7 +150,13 @@ class PlanDraft(Struct):
             quotas=QuotaBook(state.snapshot.directory),
             rates=rates,
             timeline=_timeline(
-                memory, matchmaker, memory.rooms.observed(state, policies, rates, resting.vm_ids), state, power
+                memory,
+                matchmaker,
+                memory.rooms.observed(state, policies, rates, resting.vm_ids),
+                state,
+                power,
+                # Images come to hosts, and not to numbers of them.
+                names_hosts=policies.images is not None and policies.images.ahead_s is not None,
             ),
             resting_room=np.zeros(state.hosts.free.shape, dtype=np.int64),
             in_place=resting,
@@ -378,14 +384,23 @@ def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies)
 
 
 def _timeline(
-    memory: DecisionMemory, matchmaker: Matchmaker, room: ObservedRoom, state: ClusterState, power: PowerDraft | None
+    memory: DecisionMemory,
+    matchmaker: Matchmaker,
+    room: ObservedRoom,
+    state: ClusterState,
+    power: PowerDraft | None,
+    *,
+    names_hosts: bool,
 ) -> Timeline:
-    """What is free from now on: what was known before, told what has changed, or all of it anew."""
+    """What is free from now on: what was known before, told what has changed, or all of it anew.
+
+    `names_hosts`: promises do so in any case, and not only where hosts differ.
+    """
     alike_slots = None
     if power is not None and power.to_come is not None:
         # These hosts are not like the others yet.
         room = with_hosts_to_come(room, state, power.to_come, any_time=bool(memory.concerns.all(Concern.ANY_TIME)))
-    else:
+    elif not names_hosts:
         alike_slots = memory.alike_hosts.slots(state, matchmaker, room)
     timeline = memory.take_timeline()
     if timeline is None or not timeline.can_follow(room, state.now_s):

@@ -11,7 +11,7 @@ from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachine, VmState
-from one_preempt.core.verify.lease_over_time import has_start_promised, slots
+from one_preempt.core.verify.lease_over_time import has_start_promised, recorded, slots
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 _ON = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
@@ -19,12 +19,15 @@ _MEGABITS_PER_MIB = 8 * 1.048576
 
 
 def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
-    """Every image is brought to a host that exists, for a lease that starts there later and is made from it."""
+    """Every image is brought to a host that exists, for a lease that starts there later and is made from it.
+
+    Of those that come ahead of a start that is only expected see `_each_is_ahead_of_a_start`.
+    """
     for order in recount.plan.image_orders:
         host = recount.hosts.get(order.host_id)
         if host is None or host.name != order.host_name:
             yield Violation("image-host", f"{order.id}: there is no host {order.host_id} named {order.host_name}")
-        elif order.kind is ImageOrderKind.BRING:
+        elif order.kind is ImageOrderKind.BRING and order.needed_at_s is not None:
             starts = (*_starting_on(recount, order.host_id), *_room_made_on(recount, order.host_id))
             made_there = {lease.id for lease, vm in starts if _is_made_from(vm, order)}
             if not made_there & set(order.lease_ids):
@@ -34,16 +37,76 @@ def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
 def _each_comes_in_time(recount: Recount) -> Iterator[Violation]:
     """It has the link for as long as its size takes, and until its start at the latest."""
     for order in _brought(recount):
-        if order.needed_at_s is None or order.due_at_s > order.needed_at_s:
-            if _overruns(recount, order):
+        if order.needed_at_s is not None and order.due_at_s > order.needed_at_s:
+            if _is_under_way(recount, order):
+                # It was ordered to be in time, and is not: it goes on all the same.
                 continue
             yield Violation("image-late", f"{order.id} ends at {order.due_at_s}, and is needed at {order.needed_at_s}")
         if order.due_at_s - order.begin_at_s < _least_s(recount, order.size_mib):
             yield Violation("image-hasty", f"{order.id} has the link for less than {order.size_mib} MiB take")
 
 
-def _overruns(recount: Recount, order: ImageOrder) -> bool:
-    """It was ordered to be in time, and is not: it goes on all the same."""
+def _each_is_ahead_of_a_start(recount: Recount) -> Iterator[Violation]:
+    """What nobody was promised comes only where that is allowed, to where somebody waits to start, and before that."""
+    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    for order in _brought(recount):
+        if order.needed_at_s is not None or bounds is None:
+            continue
+        starts = [
+            start_s
+            for lease_id in order.lease_ids
+            if (lease := recount.leases.get(lease_id)) is not None and lease.state is LeaseState.WAITING
+            for vm, host_id, start_s in _expected_places(recount, lease)
+            if host_id == order.host_id and _is_made_from(vm, order)
+        ]
+        first_s = max(order.due_at_s, now_s)
+        if bounds.ahead_s is None or not any(start_s <= now_s + bounds.ahead_s for start_s in starts):
+            yield Violation("image-unneeded", f"{order.id}: nobody it is for is expected on that host before long")
+        elif not _is_under_way(recount, order) and not any(start_s >= first_s for start_s in starts):
+            yield Violation("image-late", f"{order.id} ends at {order.due_at_s}, when all it is for have started")
+
+
+def _expected_places(recount: Recount, lease: Lease) -> Iterator[tuple[VirtualMachine, int, int]]:
+    """Each VM with the host that it is promised first, by the queue or firmly, and when it may start there."""
+    known = recorded(recount, lease, planned=True)
+    ahead = [one for one in known if one.start_at_s > recount.state.now_s and len(one.host_ids) == len(lease.vm_ids)]
+    if ahead:
+        first = min(ahead, key=lambda one: one.start_at_s)
+        for vm_id, host_id in zip(lease.vm_ids, first.host_ids, strict=True):
+            yield recount.vms[vm_id], host_id, first.start_at_s
+
+
+def _none_ahead_takes_what_was_promised(recount: Recount) -> Iterator[Violation]:
+    """With it there is time enough on the link for all images that starts need, where there was without it."""
+    ahead = [order for order in _brought(recount) if order.needed_at_s is None and not _is_under_way(recount, order)]
+    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    if not ahead or bounds is None:
+        return
+    # What comes now is not lacking then; whoever's transfer has failed may have been left to oned.
+    coming = {(order.image_id, order.host_id) for order in ahead}
+    coming |= {(one.order.image_id, one.order.host_id) for one in _failed(recount)}
+    lacking = {
+        place: needed for place, needed in _lacking(recount, set(), with_accepted=True).items() if place not in coming
+    }
+    takes_s = sum(_least_s(recount, order.size_mib) for order in ahead)
+    before = list(_link_needed(recount, lacking, bounds.quantum_s))
+    if not bounds.keeps_deadlines:
+        before = [(by_s, before[-1][1]) for by_s, _ in before]
+    if any(needed > by_s - now_s for by_s, needed in before):
+        # Somebody was given up, and nobody knows who.
+        return
+    for by_s, needed in _link_needed(recount, lacking, 0):
+        if needed + takes_s > by_s - now_s:
+            yield Violation(
+                "image-ahead", f"what comes ahead leaves too little time for the images needed until {by_s}"
+            )
+
+
+def _failed(recount: Recount) -> list[TransferRecord]:
+    return [one for one in recount.state.images.transfers.values() if one.phase is TransferPhase.FAILED]
+
+
+def _is_under_way(recount: Recount, order: ImageOrder) -> bool:
     record = recount.state.images.transfers.get(order.id)
     return record is not None and record.phase is TransferPhase.UNDER_WAY
 
@@ -255,7 +318,9 @@ def _guests_being_made(recount: Recount, host_id: int) -> list[VirtualMachine]:
 
 RULES: tuple[Rule, ...] = (
     _each_is_for_a_promise,
+    _each_is_ahead_of_a_start,
     _each_comes_in_time,
+    _none_ahead_takes_what_was_promised,
     _one_has_the_link,
     _pools_are_not_exceeded,
     _nothing_needed_is_removed,

@@ -118,6 +118,7 @@ class ImageStagingEntry(_Entry, frozen=True):
     pool_mib: Positive | None = None
     margin_s: NotNegative = 30
     kept_after_start_s: NotNegative = 300
+    ahead_s: Positive | None = None
 
 
 class Scenario(_Entry, frozen=True):

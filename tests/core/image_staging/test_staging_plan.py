@@ -85,18 +85,18 @@ def test_who_is_in_time_stays_in_time_while_transfers_are_carried_out(seed: int)
         # Under FIFO others may be late without these, whose images they shared.
         needs = [need for need in needs if need.lease_id not in plan.left]
     for now_s in range(NOW_S, NOW_S + 420):
-        known = _ended(known, rules, now_s)
+        known = ended_by(known, rules, now_s)
         ahead = [need for need in needs if need.start_s > now_s]
         before, plan = plan, staging_plan(ahead, known, rules, now_s)
         assert not plan.left, f"at {now_s - NOW_S}"
         if rules.policy.name == "EDF/JIT":
             moved = {one.place: one.begin_s for one in before.transfers}
             assert all(moved.get(one.place, one.begin_s) == one.begin_s for one in plan.transfers)
-        known = _begun(known, plan, now_s)
+        known = begun_by(known, plan, now_s)
     assert not plan.transfers
 
 
-def _begun(known: KnownImages, plan: StagingPlan, now_s: int) -> KnownImages:
+def begun_by(known: KnownImages, plan: StagingPlan, now_s: int) -> KnownImages:
     begun = {
         record.id: record
         for one in plan.transfers
@@ -108,7 +108,7 @@ def _begun(known: KnownImages, plan: StagingPlan, now_s: int) -> KnownImages:
     return replace(known, transfers={**known.transfers, **begun})
 
 
-def _ended(known: KnownImages, rules: ImageStagingRules, now_s: int) -> KnownImages:
+def ended_by(known: KnownImages, rules: ImageStagingRules, now_s: int) -> KnownImages:
     held, transfers = dict(known.held), dict(known.transfers)
     for id, record in known.transfers.items():
         if record.since_s + rules.transfer_s(record.order.size_mib) <= now_s:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
 
 from one_preempt.configuration.settings import ImageStagingSettings, OverheadSettings, Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.simulation.simulated_cloud.durations import INSTANT
+from one_preempt.simulation.simulated_cloud.durations import INSTANT, Operation
+from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
 from one_preempt.simulation.simulator.site import ImageSite, Site, simulation_settings
+from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, TimedFault
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
+from tests.simulation.time_stories.happenings import OwnerEnds
 
 IMAGES = (("small", 100), ("usual", 600), ("large", 1500))
 POLICIES = ("EDF/JIT", "EDF/JIT", "EDF", "FIFO")
@@ -75,3 +79,17 @@ def _request(chance: random.Random, number: int, copies: bool) -> WorkloadReques
         plain, start=StartKind.EXACT, start_at_s=start_at_s, lease_type=LeaseType.DC_NON_PREEMPTABLE,
         external=chance.random() < 0.5,
     )  # fmt: skip
+
+
+def draw_faults(chance: random.Random, hosts: int) -> Iterator[TimedFault]:
+    """Transfers that fail or drag, hosts that are lost, owners who end what they asked for."""
+    for _ in range(chance.choice((0, 1, 2, 3))):
+        kind, at_s = chance.random(), chance.randint(0, 900)
+        if kind < 0.3:
+            yield DriverFails(at_s, Fault(Operation.STAGE, count=chance.choice((1, 2, None))))
+        elif kind < 0.5:
+            yield DriverFails(at_s, Fault(Operation.STAGE, Misbehaviour.SLOW, factor=chance.choice((2, 30))))
+        elif kind < 0.7:
+            yield HostDies(at_s, chance.randrange(hosts))
+        else:
+            yield OwnerEnds(at_s, chance.randrange(1, 10))

@@ -35,11 +35,13 @@ class MortalDaemon(Mortal):
     """A `Scheduler` that dies once, at the boundary of that number before or after a write or call, and is started
     again in the same instant."""
 
-    def __init__(self, dies_at: int, policy: str) -> None:
+    def __init__(self, dies_at: int, policy: str, ahead_s: int | None = None) -> None:
         super().__init__(dies_at)
         # What comes as soon as it can has to find its room then.
         pool_mib = 1000 if policy == "EDF/JIT" else None
-        staging = ImageStagingSettings(mode="act", link_megabit_per_s=100, policy=policy, pool_mib=pool_mib)
+        staging = ImageStagingSettings(
+            mode="act", link_megabit_per_s=100, policy=policy, pool_mib=pool_mib, ahead_s=ahead_s
+        )
         self.settings = msgspec.structs.replace(simulation_settings(Settings()), image_staging=staging)
         self.cloud = build_cloud(SITE, keeps_logs=True)
         self.store = MemoryLeaseStore()
@@ -109,3 +111,38 @@ def test_killed_anywhere_every_start_is_kept(policy: str, part: int) -> None:
     assert boundaries > 50
     for dies_at in range(1 + part, boundaries + 1, PARTS):
         assert played(dies_at, policy).passed > dies_at
+
+
+# The first takes all there is, the second waits for it.
+CROWD = Workload(
+    tuple(
+        WorkloadRequest(
+            number,
+            0,
+            (MachineSet(4, 100, 512),),
+            300,
+            300,
+            lease_type=LeaseType.BE_SUSPENDABLE,
+            image=image,
+            image_mib=600,
+        )
+        for number, image in ((1, "one"), (2, "two"))
+    )
+)
+
+
+def crowded(dies_at: int) -> MortalDaemon:
+    daemon = MortalDaemon(dies_at, "EDF/JIT", 3600)
+    result = Simulator(daemon.cloud, daemon, CROWD, until_s=2000).run()
+    first, second = (record.started_at_ms for record in result.records)
+    assert first is not None
+    assert second is not None
+    assert second - first == pytest.approx(300_000, abs=2000), f"killed at boundary {dies_at}"
+    return daemon
+
+
+def test_killed_anywhere_images_come_ahead_all_the_same() -> None:
+    daemon = crowded(NEVER)
+    assert {"stage/1/0", "stage/1/1"} <= set(daemon.orders)
+    for dies_at in range(1, daemon.passed + 1):
+        assert crowded(dies_at).passed > dies_at

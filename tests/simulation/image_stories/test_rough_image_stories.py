@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from one_preempt.simulation.experiments.trial import switched_machines
-from one_preempt.simulation.simulated_cloud.durations import Operation
-from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud
-from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, TimedFault
-from tests.simulation.image_stories.drawn_images import draw_image_story
+from tests.simulation.image_stories.drawn_images import draw_faults, draw_image_story
 from tests.simulation.power_stories.drawn_power import draw_mishaps, draw_power
-from tests.simulation.time_stories.happenings import OwnerEnds
 from tests.simulation.time_stories.watched_cycle import WatchedCycle
 
 STORIES = int(os.environ.get("ONE_PREEMPT_IMAGE_STORIES", "40")) // 4
@@ -36,7 +31,7 @@ def test_no_plan_is_refused_whatever_goes_wrong(seed: int) -> None:
     cloud = build_cloud(story.site, keeps_logs=True)
     machines = switched_machines(cloud, settings.power)
     mishaps = [] if machines is None else [*draw_mishaps(seed, machines, len(cloud.hosts))]
-    faults = sorted([*mishaps, *_faults(chance, len(cloud.hosts))], key=lambda one: one.at_s)
+    faults = sorted([*mishaps, *draw_faults(chance, len(cloud.hosts))], key=lambda one: one.at_s)
     watched = WatchedCycle(settings, chance.choice(("NOP", "MOML", "MLIP")), cloud, control=machines)
     Simulator(cloud, watched, story.workload, tuple(faults), UNTIL_S).run()
     assert watched.wrong == [], "\n".join([*watched.wrong, f"{story}", *map(str, faults), *watched.told()])
@@ -50,16 +45,3 @@ def test_images_come_to_the_hosts_on_which_room_is_made_for_a_start(seed: int) -
     watched = WatchedCycle(story.settings, "MLIP", cloud)
     Simulator(cloud, watched, story.workload, until_s=UNTIL_S).run()
     assert watched.wrong == [], "\n".join([*watched.wrong, f"{story}", *watched.told()])
-
-
-def _faults(chance: random.Random, hosts: int) -> Iterator[TimedFault]:
-    for _ in range(chance.choice((0, 1, 2, 3))):
-        kind, at_s = chance.random(), chance.randint(0, 900)
-        if kind < 0.3:
-            yield DriverFails(at_s, Fault(Operation.STAGE, count=chance.choice((1, 2, None))))
-        elif kind < 0.5:
-            yield DriverFails(at_s, Fault(Operation.STAGE, Misbehaviour.SLOW, factor=chance.choice((2, 30))))
-        elif kind < 0.7:
-            yield HostDies(at_s, chance.randrange(hosts))
-        else:
-            yield OwnerEnds(at_s, chance.randrange(1, 10))

@@ -169,3 +169,30 @@ def test_a_start_on_a_host_that_sleeps_leaves_time_for_the_boot_and_the_transfer
     assert soon.records[1].fate is Fate.REJECTED
     later = told(VISITOR, reservation(1, 1000, 1000 + BOOT_S + TRANSFER_S + 100), power=SLEEPY)
     assert later.started_s(1) == 1000 + BOOT_S + TRANSFER_S + 100
+
+
+def waiting(number: int, asked_s: int, image: str, lasts_s: int = 600, vms: int = 8) -> WorkloadRequest:
+    """Best effort that takes both hosts."""
+    return WorkloadRequest(
+        number, asked_s, (MachineSet(vms, 100, 512),), lasts_s, lasts_s, lease_type=LeaseType.BE_SUSPENDABLE,
+        image=image, image_mib=600,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ahead_s", [None, 3600])
+def test_what_waits_in_the_queue_starts_with_its_image_there(ahead_s: int | None) -> None:
+    """The first has its image copied to each host. The second's comes to both while the first runs, if it may."""
+    story = told(waiting(1, 0, "one"), waiting(2, 10, "two"), ahead_s=ahead_s)
+    began_s, next_s = story.started_s(1), story.started_s(2)
+    assert began_s is not None
+    assert next_s is not None
+    assert next_s - (began_s + 600) == pytest.approx(0 if ahead_s else 8 * 50.4, abs=2)
+    assert len(story.orders) == (2 if ahead_s else 0)
+
+
+def test_a_start_that_was_promised_is_kept_whatever_comes_ahead_and_nothing_comes_twice() -> None:
+    story = told(
+        waiting(1, 0, "one", vms=4), waiting(2, 10, "two"), reservation(3, 20, 1500, "two"), ahead_s=3600, policy="EDF",
+    )  # fmt: skip
+    assert story.started_s(3) == 1500
+    assert all(len(given) == 1 for given in story.orders.values()), story.orders

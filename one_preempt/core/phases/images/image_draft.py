@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.needs_in_time import NeedsInTime
@@ -28,12 +29,13 @@ class ImageDraft:
     `needs` are by lease; None: they were not looked for yet. `changed` are leases that may have been promised something
     else since. `needs_by_stay` are what was found for the stay that each lease had then. `in_time` has the same needs.
     `in_use_until`: until when images are kept of which VMs were made, once that was asked for.
+    `rows_with` are the rows of the hosts that hold all of some images, of which somebody has asked.
     `up_at_s`: when hosts that are not on can be, by their ids.
     """
 
     def __init__(self, state: ClusterState, rules: ImageStagingRules, up_at_s: Mapping[int, int]) -> None:
         self.rules = rules
-        self._up_at_s = up_at_s
+        self.up_at_s = up_at_s
         self.known = state.images
         self.now_s = state.now_s
         self.needs: dict[int, tuple[ImageNeed, ...]] | None = None
@@ -42,6 +44,7 @@ class ImageDraft:
         self.in_time = self._none_in_time()
         self.held_or_coming = _held_or_coming(state.images)
         self.in_use_until: dict[Place, int] | None = None
+        self.rows_with: dict[frozenset[int], BoolArray | None] = {}
         self.orders: list[ImageOrder] = []
         self._planned: StagingPlan | None = None
 
@@ -83,10 +86,10 @@ class ImageDraft:
 
     def plan_for(self, needs: Sequence[ImageNeed]) -> StagingPlan:
         """The plan for these needs."""
-        return staging_plan(needs, self.known, self.rules, self.now_s, self._up_at_s)
+        return staging_plan(needs, self.known, self.rules, self.now_s, self.up_at_s)
 
     def _none_in_time(self) -> NeedsInTime:
-        return NeedsInTime(self.known, self.rules, self.now_s, self._up_at_s)
+        return NeedsInTime(self.known, self.rules, self.now_s, self.up_at_s)
 
 
 def _held_or_coming(known: KnownImages) -> Mapping[int, Collection[int]]:

@@ -65,7 +65,7 @@ def needs_at(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay
     found: dict[Place, ImageNeed] = {}
     hosts = draft.state.hosts.hosts
     for vm, row in zip(vms, stay.host_rows, strict=True):
-        for image in _brought_for(draft, vm):
+        for image in brought_for(draft, vm):
             host = hosts[row]
             if (image.id, host.id) not in found and draft.matchmaker.makes_disks_on(vm, host):
                 found[image.id, host.id] = ImageNeed(
@@ -74,7 +74,7 @@ def needs_at(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay
     return tuple(found[place] for place in sorted(found))
 
 
-def _brought_for(draft: PlanDraft, vm: VirtualMachine) -> tuple[CopiedImage, ...]:
+def brought_for(draft: PlanDraft, vm: VirtualMachine) -> tuple[CopiedImage, ...]:
     """What of a VM's images can be brought to its host beforehand."""
     found = images_of(vm)
     if not found or draft.images is None:
@@ -99,7 +99,7 @@ def images_first(
 
     So VW07's Algorithm 1 has it; what is left equal stays in the order of preference.
     """
-    wanted = {image.id: image.size_mib for vm in vms for image in _brought_for(draft, vm)}
+    wanted = {image.id: image.size_mib for vm in vms for image in brought_for(draft, vm)}
     if draft.images is None or not draft.images.rules.acts or not wanted:
         return demand
     hosts = draft.state.hosts.hosts

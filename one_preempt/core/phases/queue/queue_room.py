@@ -25,6 +25,7 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.expected_images import hosts_with_images_first, rows_with_images
 from one_preempt.core.phases.queue.reschedule import reschedule
 from one_preempt.core.phases.reservations.giving_way import reserved_ahead
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
@@ -72,7 +73,7 @@ class QueueRoom:
             # What has room and yet does not start waits for something that time does not bring.
             stuck = unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
             return None if stuck else self._alike.place(_counted(request), later_s)
-        demand = gang_demand(self._draft, turn.vms)
+        demand = self._demand(turn)
         fits = self._named.table.fit_at(demand, now_s, end_s) is not None
         if unplaced is not None and fits and self._may_stay(turn, demand, now_s, end_s):
             return None
@@ -170,8 +171,12 @@ class QueueRoom:
     def _brought_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         if self._alike is not None:
             return self._alike.bring_forward(_counted(request), not_before_s)
-        demand = gang_demand(self._draft, request.demand.vms)
+        demand = self._demand(request.demand)
         return self._named.bring_forward(TimedRequest(request.lease_id, demand, request.duration_s), not_before_s)
+
+    def _demand(self, turn: Turn) -> GangDemand:
+        """What it needs, and where."""
+        return hosts_with_images_first(self._draft, turn.vms, turn.lease, gang_demand(self._draft, turn.vms))
 
     def _is_another_search(self, request: TimedRequest[Turn]) -> bool:
         """Is it looked for with anything else than the last time? What it is now is remembered."""
@@ -251,15 +256,33 @@ class QueueRoom:
             return placed_beside(self._draft, turn.lease, turn.vms, end_s, among, in_queue=True)
 
     def _matched_among(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
+        """Hosts for it, those first to which no image need be copied where such images are brought ahead."""
+        first = rows_with_images(self._draft, turn.vms, turn.lease)
+        if first is not None:
+            refused_host_id = self._refused_host_id(turn)
+            if refused_host_id is not None:
+                first = first & (self._draft.state.hosts.ids != refused_host_id)
+            placed = self._matched_on(turn, first if among is None else among & first)
+            if not isinstance(placed, Unplaced):
+                return placed
+        return self._matched_on(turn, among)
+
+    def _matched_on(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
         draft = self._draft
         if len(turn.vms) > 1:
             return draft.matchmaker.place_together(turn.vms, draft.room, among)
         vm = turn.vms[0]
         paced = not (turn.returning or turn.lease.preempts)
-        refused_host_id = draft.refused_host_id(start_id(vm, returning=turn.returning))
+        refused_host_id = self._refused_host_id(turn)
         placed = draft.matchmaker.place(vm, draft.room, among, limited=paced, after_host_id=refused_host_id)
         return placed if isinstance(placed, Unplaced) else (placed,)
+
+    def _refused_host_id(self, turn: Turn) -> int | None:
+        """The host that refused its only VM a moment ago."""
+        if len(turn.vms) > 1:
+            return None
+        return self._draft.refused_host_id(start_id(turn.vms[0], returning=turn.returning))
 
     def _until_it_gives_way(
         self, turn: Turn, start_s: int, end_s: int | None, unplaced: Unplaced
