@@ -77,7 +77,11 @@ def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
     """Nobody needs its hosts until it is done: it stays where it is, and its other slots are given back."""
     vms, now_s = draft.members(lease), draft.state.now_s
     end_s = end_of(now_s, lease.left_at(now_s))
-    rows = tuple(draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
+    known = [draft.state.hosts.index_by_id.get(vm.history[-1].host_id) for vm in vms]
+    rows = tuple(row for row in known if row is not None)
+    if len(rows) < len(vms):
+        # Of a host that is left out nobody knows whether it is needed.
+        return False
     before = draft.timeline.withdraw(lease.id)
     if _are_free_for(rows, gang_demand(draft, vms).needs, ceiling(draft, lease, now_s, end_s)):
         book(draft, lease, [stay_at(lease, vms, rows, now_s, end_s, firm=True)])
