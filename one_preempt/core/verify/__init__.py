@@ -18,6 +18,7 @@ from one_preempt.core.verify import (
     groups_over_time,
     image_rules,
     memory_image_rules,
+    numa_rules,
     power_rules,
     promise_rules,
     room_over_time,
@@ -35,7 +36,13 @@ _DEPLOY = ActionKind.DEPLOY
 _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (
         lambda plan: plan.actions,
-        (*action_rules.RULES, *capacity_rules.RULES, *suited_host_rules.RULES, *vm_group_rules.RULES),
+        (
+            *action_rules.RULES,
+            *capacity_rules.RULES,
+            *suited_host_rules.RULES,
+            *vm_group_rules.RULES,
+            *numa_rules.RULES,
+        ),
     ),
     (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
     (lambda plan: plan.preemptions, (*memory_image_rules.RULES, *suited_host_rules.RULES_OF_PREEMPTIONS)),
