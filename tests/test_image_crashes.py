@@ -91,7 +91,7 @@ class Transfers:
 
 
 def order(kind: ImageOrderKind, image_id: int, host_id: int) -> ImageOrder:
-    return ImageOrder(kind, image_id, host_id, f"node{host_id}", 1, 600, NOW_S, NOW_S, None, (), "r", "why")
+    return ImageOrder(kind, image_id, host_id, f"node{host_id}", 1, 600, NOW_S, NOW_S, None, (5,), "r", "why")
 
 
 class MortalPlay(Mortal):
