@@ -53,7 +53,7 @@ def fits_by_trial(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine],
     beside = _promised_beside(draft, lease, stay.start_s, stay.end_s)
     for at_s in sorted({stay.start_s, *(one.start_s for _, one in beside if one.start_s > stay.start_s)}):
         room: Room = draft.matchmaker.new_room()
-        for guest in draft.matched_guests.everywhere:
+        for guest in draft.matched.guests.everywhere:
             ends_s = _ends_s(draft, guest)
             is_sent_out = draft.state.lease_of_vm.get(guest.id) in leaving and leaves_what_is_matched(guest, vms)
             if is_sent_out or (ends_s is not None and ends_s <= at_s):

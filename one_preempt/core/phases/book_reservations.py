@@ -75,7 +75,7 @@ def book_reservations(draft: PlanDraft) -> None:
 
 def _has_had_its_turn(draft: PlanDraft, uid: int, matched: Mapping[int, int]) -> bool:
     """Enough of this owner's wishes were `matched` in this cycle: others' are next. Each has one."""
-    wishes, put = matched.get(uid, 0), draft.matched_by_owner
+    wishes, put = matched.get(uid, 0), draft.matched.by_owner
     most = PLACES_AN_OWNER if sum(put.values()) < PLACES_FOR_ALL else FEW_PLACES
     return wishes >= MATCHED_AN_OWNER or (wishes > 0 and put.get(uid, 0) >= most)
 

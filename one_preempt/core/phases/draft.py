@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 from msgspec import Struct, field
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
-from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
+from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.host_power.hosts_to_come import with_hosts_to_come
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
-from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, PreemptionMethod
@@ -32,13 +31,13 @@ from one_preempt.core.model.plan import (
 )
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
-from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
-from one_preempt.core.phases.devices_and_groups.matched_guests import MatchedGuests
-from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
+from one_preempt.core.phases.devices_and_groups.matched_draft import MatchedDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.room_wanted import RoomWanted
+from one_preempt.core.phases.preempting.victim_choices import VictimChoices
+from one_preempt.core.phases.reservations.found_giving_way import FoundGivingWay
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
@@ -100,33 +99,15 @@ class PlanDraft(Struct):
     # What must be done before reservations start, and the lanes into which it is laid.
     lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
     preparations: dict[int, Preparation] = field(default_factory=dict)
-    # How often victims were chosen, for who waits and for starts to come; which of these were not looked at yet, each
-    # with the instant at which others must begin to leave for it.
-    choices: int = 0
-    choices_ahead: int = 0
-    put_off: list[tuple[RoomWanted, int]] = field(default_factory=list)
-    # Found when first asked for: who gives way to what is firm, all of them and by the row of their host; for the last
-    # stay of a lease that was asked about, who of them will still be there; of whose VMs anything was asked of oned
-    # lately.
-    giving_way: tuple[GivingWay, ...] | None = None
-    giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
-    giving_way_at: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
+    # What is found when first asked for: who gives way to what is firm, how often victims were chosen, and of whose VMs
+    # anything was asked of oned lately.
+    giving_way: FoundGivingWay = field(default_factory=FoundGivingWay)
+    choices: VictimChoices = field(default_factory=VictimChoices)
     tried_lately: Set[int | None] | None = None
-    # The same of devices, cores and VM groups at a time to come: what was promised; the VMs of leases that ask for
-    # some; which rows have the devices for requests; what room there would be if nobody had anything. How many
-    # reservations were matched with other hosts early, and how many VMs were put on hosts for each owner, by user id.
-    matched_promises: MatchedPromises | None = None
-    matched_vms: dict[int, Sequence[VirtualMachine]] = field(default_factory=dict)
-    rows_with_devices: dict[Sequence[PciRequest], dict[int, bool]] = field(default_factory=dict)
-    emptied_room: Room | None = None
-    matched_early: int = 0
-    matched_by_owner: dict[int, int] = field(default_factory=dict)
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
     _overrun_rows: list[int] | None = None
-    _has_devices: bool | None = None
-    _room_then: Room | None = None
-    _matched_guests: MatchedGuests | None = None
+    _matched: MatchedDraft | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies, memory: DecisionMemory) -> PlanDraft:
@@ -200,11 +181,11 @@ class PlanDraft(Struct):
         return self._overrun_rows
 
     @property
-    def has_devices(self) -> bool:
-        """Some host has PCI devices that VMs may ask for; looked up once a decision."""
-        if self._has_devices is None:
-            self._has_devices = any(host.pci_devices for host in self.state.snapshot.hosts.values())
-        return self._has_devices
+    def matched(self) -> MatchedDraft:
+        """What is known of devices, cores and places beside VM groups."""
+        if self._matched is None:
+            self._matched = MatchedDraft(self.state, self.matchmaker)
+        return self._matched
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
@@ -315,24 +296,6 @@ class PlanDraft(Struct):
         """It was promised the time it asked for, before or in this cycle."""
         given = self.verdicts.get(lease.id)
         return (given.verdict if given is not None else lease.verdict) is Verdict.ACCEPTED
-
-    @property
-    def room_then(self) -> Room:
-        """What is observed, to look at a time to come in; whoever takes anything from it gives it back at once."""
-        if self._room_then is None:
-            self._room_then = self.matchmaker.new_room()
-        return self._room_then
-
-    @property
-    def matched_guests(self) -> MatchedGuests:
-        """Who is on a host and has more of it than CPU and memory; looked for once a decision."""
-        if self._matched_guests is None:
-            self._matched_guests = MatchedGuests(self.state.snapshot.vms.values(), self.state.hosts.index_by_id)
-        return self._matched_guests
-
-    def count_matched(self, uid: int, places: int) -> None:
-        """For this owner's wishes so many more VMs were put, or looked at, on hosts as they will be at some instant."""
-        self.matched_by_owner[uid] = self.matched_by_owner.get(uid, 0) + places
 
     def wake_by(self, at_s: int) -> None:
         """The next decision is due at `at_s` at the latest."""

@@ -110,7 +110,7 @@ def _is_undisturbed(
     As most of what was promised, in most cycles: there is nothing to do for it but to wait.
     """
     stays = draft.timeline.stays.get(lease.id, ())
-    if not stays or not stays[0].firm or stays[0].displaced or draft.giving_way_at.get(lease.id) != (stays[0], ()):
+    if not stays or not stays[0].firm or stays[0].displaced or draft.giving_way.at_stay.get(lease.id) != (stays[0], ()):
         return False
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
     if not is_ahead or not has_exact_start(draft, lease) or meets_overbooked(stays[0], overbooked):

@@ -17,7 +17,7 @@ from one_preempt.core.phases.reservations.stays import vms_of_stay
 
 def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
     """What is known of them; None where there are none."""
-    if draft.matched_promises is None:
+    if draft.matched.promises is None:
         if not (draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts):
             return None
         if next(_stays_ahead(draft), None) is None:
@@ -27,10 +27,10 @@ def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
 
 def known_promises(draft: PlanDraft) -> MatchedPromises:
     """What is known of them, be there any or not; found out when first asked for."""
-    if draft.matched_promises is None:
+    if draft.matched.promises is None:
         giving = frozenset(one.lease.id for one in giving_way(draft))
-        draft.matched_promises = MatchedPromises(draft.room_then, giving)
-    return draft.matched_promises
+        draft.matched.promises = MatchedPromises(draft.matched.room_then, giving)
+    return draft.matched.promises
 
 
 def promises_near(
@@ -48,7 +48,7 @@ def rows_with_promises(draft: PlanDraft) -> list[int]:
 def guests_near(draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[VirtualMachine]:
     """Who is on a host of these promises, or in a VM group of theirs, and has more than CPU and memory."""
     groups = frozenset[int]().union(*[one.groups for one in near])
-    return draft.matched_guests.near({row for one in near for row in one.stay.host_rows}, groups)
+    return draft.matched.guests.near({row for one in near for row in one.stay.host_rows}, groups)
 
 
 def _as_they_stand(draft: PlanDraft) -> MatchedPromises:

@@ -88,7 +88,7 @@ def matched_from_s(
     lease = draft.state.leases[draft.state.lease_of_vm[vms[0].id]]
     beside = _promised_beside(draft, lease, not_before_s, before_s)
     ends_s = {end_s for _, one in beside if (end_s := one.end_s) is not None}
-    ends_s |= {end_s for vm in draft.matched_guests.everywhere if (end_s := _ends_s(draft, vm)) is not None}
+    ends_s |= {end_s for vm in draft.matched.guests.everywhere if (end_s := _ends_s(draft, vm)) is not None}
     later_s = sorted(end_s for end_s in ends_s if not_before_s < end_s < before_s)
     then, rows = _Then(draft, lease, vms, beside), set(np.flatnonzero(allowed).tolist())
     near = then.near(rows)
@@ -148,12 +148,12 @@ def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | 
 
 def _matched_vms(draft: PlanDraft, lease_id: int) -> Sequence[VirtualMachine]:
     """The VMs of a lease, where they ask for more than can be counted; else none. Asked once a decision."""
-    known = draft.matched_vms.get(lease_id)
+    known = draft.matched.vms.get(lease_id)
     if known is None:
         lease = draft.state.leases.get(lease_id)
         vms = () if lease is None else draft.members(lease)
         known = vms if need_matching(vms) else ()
-        draft.matched_vms[lease_id] = known
+        draft.matched.vms[lease_id] = known
     return known
 
 
@@ -174,7 +174,7 @@ def _has_devices(draft: PlanDraft, vm: VirtualMachine, row: int) -> bool:
     """A host would have the devices for a VM if nobody had any; asked once a decision for VMs that ask for the same."""
     if not vm.pci_requests:
         return True
-    known = draft.rows_with_devices.setdefault(vm.pci_requests, {})
+    known = draft.matched.rows_with_devices.setdefault(vm.pci_requests, {})
     if row not in known:
         known[row] = assign_devices(vm.pci_requests, draft.state.hosts.hosts[row].pci_devices) is not None
     return known[row]
@@ -200,7 +200,7 @@ class _Then:
         self._leaving = _leaving(draft, lease) if lets_leave else frozenset()
         groups = _groups(vms)
         self._of_groups = [one for one in beside if not groups.isdisjoint(_groups(one[0]))]
-        of_group = draft.matched_guests.of_group
+        of_group = draft.matched.guests.of_group
         self._guests_of_groups = [vm for group_id in sorted(groups) for vm in of_group.get(group_id, ())]
         self._on_row: dict[int, list[_Promised]] = {}
         self._by_hardware = any(vm.needs_hardware for vm in vms)
@@ -220,17 +220,17 @@ class _Then:
     def groups_from(self, start_s: int) -> GroupsThen | None:
         """What VM groups demand of a stay from then on, which is the same for all hosts; None where that is not all."""
         if self._groups is None and not self._by_hardware:
-            self._groups = GroupsThen(self._vms, start_s, self._of_groups, self._ends_s, self._draft.room_then)
-            self._draft.count_matched(self._vms[0].uid, len(self._groups))
+            self._groups = GroupsThen(self._vms, start_s, self._of_groups, self._ends_s, self._draft.matched.room_then)
+            self._draft.matched.count(self._vms[0].uid, len(self._groups))
         return self._groups
 
     @contextmanager
     def at(self, at_s: int, rows: Set[int], there: Sequence[_Promised]) -> Iterator[Room]:
         """Meanwhile devices and cores on these rows, and VM groups, are as they will be."""
-        room = self._draft.room_then
+        room = self._draft.matched.room_then
         mark = room.checkpoint()
-        self._draft.count_matched(self._vms[0].uid, len(self._vms) + len(there))
-        on_rows = self._draft.matched_guests.on_row if self._by_row else {}
+        self._draft.matched.count(self._vms[0].uid, len(self._vms) + len(there))
+        on_rows = self._draft.matched.guests.on_row if self._by_row else {}
         for vm in (*self._guests_of_groups, *(one for row in rows for one in on_rows.get(row, ()))):
             ends_s = self._ends_s(vm)
             if ends_s is not None and ends_s <= at_s:
@@ -256,7 +256,7 @@ def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay
     """Its own hosts have all of it, at its start and whenever somebody else's time comes."""
     groups = then.groups_from(stay.start_s)
     if groups is not None:
-        draft.count_matched(vms[0].uid, 1)
+        draft.matched.count(vms[0].uid, 1)
         return groups.allow(vms, stay.host_rows)
     rows = set(stay.host_rows)
     near = then.near(rows)

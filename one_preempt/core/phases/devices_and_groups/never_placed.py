@@ -54,9 +54,7 @@ def _wants_capacity_alone(draft: PlanDraft, vm: VirtualMachine) -> bool:
 
 def _placed_alone(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Unplaced | None:
     """What keeps VMs from being placed where nobody else is; None where they find room."""
-    if draft.emptied_room is None:
-        draft.emptied_room = draft.matchmaker.emptied_room()
-    room, matchmaker = draft.emptied_room, draft.matchmaker
+    room, matchmaker = draft.matched.emptied_room, draft.matchmaker
     mark = room.checkpoint()
     placed = matchmaker.place(vms[0], room, limited=False) if len(vms) == 1 else matchmaker.place_together(vms, room)
     room.rollback(mark)

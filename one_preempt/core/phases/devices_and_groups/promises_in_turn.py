@@ -42,7 +42,7 @@ def lacking_at_each(
     are sent out for one who comes. `near` are ascending. Where nobody ends from one instant to the next, only those are
     put on their hosts who come: each takes what it finds before the next, so all before them are as they were.
     """
-    room, known, found = draft.room_then, known_promises(draft), list[tuple[int, Mapping[int, str]]]()
+    room, known, found = draft.matched.room_then, known_promises(draft), list[tuple[int, Mapping[int, str]]]()
     starts_s, untils_s = [one.stay.start_s for one in near], sorted(one.until_s for one in near)
     ends_s, of_arrivals_s = _guests_end_s(draft, near), sorted(one.until_s for one in arriving)
     of_guests_s, giving = sorted(ends_s.values()), _devices_to_be_had(draft, near)
@@ -105,7 +105,7 @@ def placed_in_turn(
     it by those who are sent out for it, but for the lease that `sends_nobody`. Who is `there` comes once those who are
     `leaving` have left, and before the others are `gone`.
     """
-    room = draft.room_then
+    room = draft.matched.room_then
     mark = room.checkpoint()
     _begin(room, there, leaving, gone)
     lacking = _put(room, promises, _devices_to_be_had(draft, promises), sends_nobody)

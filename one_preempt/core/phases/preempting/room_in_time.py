@@ -83,18 +83,18 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
     wanted = RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s, within)
     obstacle = preempt_in_time(draft, wanted)
     if obstacle is not None and obstacle.code == NEXT_CYCLE:
-        draft.put_off.append((wanted, begin_s))
+        draft.choices.put_off.append((wanted, begin_s))
     else:
         _tell_of_leavers(draft, wanted, obstacle)
 
 
 def look_at_one_more(draft: PlanDraft) -> None:
     """The last look goes to any of those behind: for those who get the others, perhaps nobody can leave any more."""
-    if not draft.put_off:
+    if not draft.choices.put_off:
         return
-    wanted, _ = draft.put_off.pop(drawn_place(len(draft.put_off), draft.state.now_s))
+    wanted, _ = draft.choices.put_off.pop(drawn_place(len(draft.choices.put_off), draft.state.now_s))
     _tell_of_leavers(draft, wanted, preempt_in_time(draft, wanted, is_last=True))
-    for _, begin_s in draft.put_off:
+    for _, begin_s in draft.choices.put_off:
         # Those that must begin before it were looked at: nothing has gone wrong yet.
         draft.wake_by(max(begin_s, draft.state.now_s + 1))
 
@@ -147,8 +147,8 @@ def _is_costly(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
     """Whether it may move aside is asked when others are about to leave for it, for enough was asked in this cycle."""
     if not need_matching(vms):
         return False
-    draft.matched_early += 1
-    return draft.matched_early > MATCHED_EARLY
+    draft.matched.early += 1
+    return draft.matched.early > MATCHED_EARLY
 
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:

@@ -79,13 +79,13 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = Fal
     never = never_placed(draft, wanted.vms) if is_ahead else None
     if never is not None:
         return never
-    looks = draft.choices_ahead + (not is_last) if is_ahead else draft.choices
+    looks = draft.choices.ahead + (not is_last) if is_ahead else draft.choices.now
     if looks >= (CHOICES_AHEAD_A_CYCLE if is_ahead else CHOICES_A_CYCLE):
         return Reason(NEXT_CYCLE, "does not fit; which leases could make room is looked at in the next cycle")
     if is_ahead:
-        draft.choices_ahead += 1
+        draft.choices.ahead += 1
     else:
-        draft.choices += 1
+        draft.choices.now += 1
     return _asked_on(draft, wanted)
 
 

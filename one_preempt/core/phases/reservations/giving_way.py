@@ -17,18 +17,18 @@ def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
 
     Remembered for the last stay of each lease: several phases ask of the same.
     """
-    known = draft.giving_way_at.get(lease.id)
+    known = draft.giving_way.at_stay.get(lease.id)
     if known is None or known[0] is not stay:
-        known = draft.giving_way_at[lease.id] = (stay, _there_at(draft, lease, stay))
+        known = draft.giving_way.at_stay[lease.id] = (stay, _there_at(draft, lease, stay))
     return known[1]
 
 
 def _there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
     leases = giving_way(draft)
-    if draft.giving_way_on.keys().isdisjoint(stay.host_rows):
+    if draft.giving_way.on_row.keys().isdisjoint(stay.host_rows):
         return []
     if len(leases) > len(stay.host_rows):
-        found = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
+        found = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way.on_row.get(row, ())}
         leases = tuple([found[lease_id] for lease_id in sorted(found)])
     there = [
         one for one in leases if one.lease.id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
@@ -46,7 +46,7 @@ def alone_from_the_start(draft: PlanDraft, stays: Sequence[Stay]) -> Set[int]:
     giving_way(draft)
     last_ends_s = draft.memory.giving_way.last_ends_s(len(draft.state.hosts.ids))
     alone = draft.memory.stays_ahead.ending_before(stays, last_ends_s)
-    draft.giving_way_at.update((stay.lease_id, (stay, ())) for stay in alone)
+    draft.giving_way.at_stay.update((stay.lease_id, (stay, ())) for stay in alone)
     return {stay.lease_id for stay in alone}
 
 
@@ -83,10 +83,10 @@ def leaving_leases(draft: PlanDraft) -> frozenset[int]:
 
 def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
-    if draft.giving_way is None:
-        draft.giving_way = tuple(_giving_way(draft))
-        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way)
-    return draft.giving_way
+    if draft.giving_way.leases is None:
+        draft.giving_way.leases = tuple(_giving_way(draft))
+        draft.giving_way.on_row = draft.memory.giving_way.by_row(draft.giving_way.leases)
+    return draft.giving_way.leases
 
 
 def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:

@@ -96,7 +96,7 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
         leavers = tuple(_in_the_way(draft, lease, stay, there))
         if lasts:
             known.keep(timeline.firm_stays, asked, leavers, len(draft.state.leases))
-    if not draft.has_devices or not any(vm.pci_requests for vm in draft.members(lease)):
+    if not draft.matched.hosts_have_devices or not any(vm.pci_requests for vm in draft.members(lease)):
         return leavers
     out = {vm.id for vm, _ in leavers}
     holders = who_has_its_devices(draft, lease, stay, sorted(there, key=_largest_first), out)
