@@ -114,20 +114,34 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
         draft.wake_by(leaves_at_s)
         return
     over_s = draft.state.now_s - end_at_s
-    for vm in draft.members(lease):
+    vms = draft.members(lease)
+    if all(_stays_there(draft, lease, vm, kind) for vm in vms):
+        told = "cannot: a lock, a device or a full datastore is in the way"
+        draft.statuses[lease.id] = f"its DURATION is over: it is to leave ({kind}), and {told}"
+    for vm in vms:
         reason = Reason(OVERRUN, f"{lease.label} has outlived its DURATION by {duration_text(over_s)}")
         _leave(draft, lease, vm, kind, f"overrun/{lease.id}/{kind}/{vm.id}/{len(vm.history)}", reason)
+
+
+def _stays_there(draft: PlanDraft, lease: Lease, vm: VirtualMachine, kind: ActionKind) -> bool:
+    """It runs, and a lock or what it is made of keeps it from leaving in this way."""
+    if phase_of(vm) is not VmPhase.RUNNING:
+        return False
+    stoppable = kind is not ActionKind.STOP or method_is_possible(
+        draft.state.snapshot, vm, lease, PreemptionMethod.STOP
+    )
+    return vm.lock_level is not LockLevel.NONE or not stoppable
 
 
 def _leave(
     draft: PlanDraft, lease: Lease, vm: VirtualMachine, kind: ActionKind, action_id: str, reason: Reason
 ) -> None:
     """One VM leaves its host for no preemptor."""
-    draft.busy_leases.add(lease.id)
-    if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(action_id):
+    if _stays_there(draft, lease, vm, kind):
+        # Not busy: who needs its room may have another way to take it.
         return
-    stoppable = method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP)
-    if kind is ActionKind.STOP and not stoppable:
+    draft.busy_leases.add(lease.id)
+    if phase_of(vm) is not VmPhase.RUNNING or draft.must_pause_before(action_id):
         return
     if kind is ActionKind.STOP:
         draft.hold_memory_image(vm)
