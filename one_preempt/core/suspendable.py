@@ -30,7 +30,8 @@ _ACT, _NEVER, _SERIAL_ONLY, _PREEMPT = Mode.ACT, Suspension.NONE, Suspension.SER
 def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
     """It gives way to a reservation: by its type or because it overruns, not spared by a lock, limit or mode.
 
-    A lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
+    A lease with a deadline holds its room firmly while its DURATION lasts: whether it can be moved in time is looked at
+    when it is chosen.
     """
     return ways_out(state, policies, lease) is not None
 
@@ -41,13 +42,13 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
     if policies.mode is not _ACT or state.paused or forbidden or rules.suspension is _NEVER:
         return None
-    if lease.promised_deadline_at_s is not None:
+    overrun = rules.overrun is _PREEMPT and has_overrun(lease, state.now_s)
+    if lease.promised_deadline_at_s is not None and not overrun:
         return None
     if rules.suspension is _SERIAL_ONLY and lease.terms.size > 1:
         return None
     if lease.state in _STAYING:
         return None
-    overrun = rules.overrun is _PREEMPT and has_overrun(lease, state.now_s)
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
     kinds = kinds_of(state.snapshot, [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids])

@@ -33,7 +33,7 @@ from one_preempt.core.phases.preempting.leaving_together import (
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
 from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
-from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely
+from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare
@@ -343,9 +343,7 @@ def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[V
 
 def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hindered | None:
     """Some of `chosen` could not be done by their deadlines any more; none: the others' new slots are booked."""
-    with_deadline = [
-        one for one in chosen if one.lease.terms.deadline_at_s is not None and draft.is_accepted(one.lease)
-    ]
+    with_deadline = [one for one in chosen if may_miss_its_deadline(draft, one.lease)]
     if not with_deadline or draft.policies.mode is not Mode.ACT:
         return None
     for one in with_deadline:

@@ -11,15 +11,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.victims import MOVES, PossibleVictim
+from one_preempt.core.victims import MOVES, PossibleVictim, has_overrun
 
 
 def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
     """It needs no other place to go to, and was promised no deadline that it might miss."""
-    has_deadline = victim.lease.terms.deadline_at_s is not None and draft.is_accepted(victim.lease)
-    return not has_deadline and not any(method in MOVES for method in victim.methods)
+    return not may_miss_its_deadline(draft, victim.lease) and not any(method in MOVES for method in victim.methods)
+
+
+def may_miss_its_deadline(draft: PlanDraft, lease: Lease) -> bool:
+    """It was promised one, and has not had all of its DURATION yet: who has was done in time, or is late anyway."""
+    return lease.promised_deadline_at_s is not None and not has_overrun(lease, draft.state.now_s)
 
 
 def hosts_if_all_left(draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]) -> BoolArray:
