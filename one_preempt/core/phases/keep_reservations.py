@@ -25,7 +25,7 @@ from one_preempt.core.phases.queue.queue_room import lacks_room
 from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
-from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
+from one_preempt.core.phases.reservations.promised import has_exact_start, not_before_s, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import ceiling, firm_ceiling, meets_overbooked
 from one_preempt.core.phases.reservations.stays import (
     book,
@@ -195,8 +195,9 @@ def _is_long_enough(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
 def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
     """A lease with a deadline, or one suspended often enough: as early as it can, at the latest as promised."""
     now_s = draft.state.now_s
-    if (lease.terms.start_at_s or 0) > now_s:
-        draft.wake_by(lease.terms.start_at_s or 0)
+    ready_at_s = not_before_s(draft, lease)
+    if ready_at_s > now_s:
+        draft.wake_by(ready_at_s)
     elif not _has_left_its_slot(draft, lease, vms) and _start_at_once(draft, lease, vms):
         return
     stays = standing_stays(draft, lease)

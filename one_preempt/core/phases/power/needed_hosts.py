@@ -24,7 +24,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.power.would_fit import fits
 from one_preempt.core.phases.queue.turns import waiting_leases
-from one_preempt.core.phases.reservations.promised import is_promised, standing_stays
+from one_preempt.core.phases.reservations.promised import is_promised, not_before_s, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import gang_demand
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
@@ -74,7 +74,7 @@ def too_late(draft: PlanDraft) -> list[Lease]:
         lease
         for lease in late
         if lease.state in WAITING_STATES
-        and (lease.terms.start_at_s or 0) <= draft.state.now_s
+        and not_before_s(draft, lease) <= draft.state.now_s
         and is_promised(draft, lease)
         and not standing_stays(draft, lease)
         and draft.startable(lease)

@@ -24,6 +24,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import matched_from
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare, spared_until_s, who_must_leave
+from one_preempt.core.phases.reservations.promised import not_before_s
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at, takes_s
@@ -199,7 +200,7 @@ def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:
     """Other stays for what is left of a lease whose plan does not hold any more; empty where there are none."""
-    ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s + 1)
+    ready_at_s = max(not_before_s(draft, lease), draft.state.now_s + 1)
     whole_s, deadline_s = takes_s(draft, lease, vms), lease.terms.deadline_at_s
     if deadline_s is not None and (whole_s is None or ready_at_s + whole_s > deadline_s):
         # Too late wherever there were room; it is asked again in every cycle until it runs all the same.

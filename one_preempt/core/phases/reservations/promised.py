@@ -35,6 +35,15 @@ def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:
     return draft.is_accepted(lease) and lease.terms.deadline_at_s is None and lease.preempted_by is None
 
 
+def not_before_s(draft: PlanDraft, lease: Lease) -> int:
+    """The instant before which it may not start: its START, as long as that holds; 0 where none does.
+
+    Who was turned down and waits in the queue instead has given it up, and so has who started then and gave way since.
+    """
+    holds = draft.is_accepted(lease) and (lease.terms.deadline_at_s is not None or lease.preempted_by is None)
+    return (lease.terms.start_at_s or 0) if holds else 0
+
+
 def is_unanswered(draft: PlanDraft, lease: Lease) -> bool:
     """It waits as a whole, nothing was said to it yet, and nobody is busy with it."""
     if lease.verdict is not Verdict.NONE or lease.state is not LeaseState.WAITING or lease.id in draft.busy_leases:
