@@ -14,7 +14,13 @@ from collections.abc import Container, Iterable
 from enum import StrEnum
 
 from one_preempt.core.model.lease import LeaseState
-from one_preempt.core.model.virtual_machine import FAILURE_STATES, LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import (
+    FAILURE_STATES,
+    OFF_HOST_STATES,
+    LcmState,
+    VirtualMachine,
+    VmState,
+)
 
 
 class VmPhase(StrEnum):
@@ -90,6 +96,7 @@ _ACTIVE_PHASES: dict[int, VmPhase] = {
     **dict.fromkeys(_LEAVING, VmPhase.LEAVING),
     **dict.fromkeys(_MOVING, VmPhase.MOVING),
     **dict.fromkeys(FAILURE_STATES, VmPhase.FAILED),
+    **dict.fromkeys(OFF_HOST_STATES, VmPhase.OUT),
     LcmState.RUNNING: VmPhase.RUNNING,
 }
 

@@ -298,13 +298,13 @@ class VirtualMachine(Struct, frozen=True):
 
     @property
     def holds_capacity(self) -> bool:
-        """oned charges a host for it: every ACTIVE state, SUSPENDED and POWEROFF."""
-        return self.state in CAPACITY_HOLDING_STATES
+        """oned charges a host for it: SUSPENDED, POWEROFF, and every ACTIVE state but those of what is on no host."""
+        return self.state in CAPACITY_HOLDING_STATES and not self.is_changed_off_its_host
 
     @property
     def host_id(self) -> int | None:
         """The host that holds the VM's capacity, or None. STOPPED VMs still name their old host."""
-        return self.history[-1].host_id if self.history and self.state in CAPACITY_HOLDING_STATES else None
+        return self.history[-1].host_id if self.history and self.holds_capacity else None
 
     @property
     def charged_host_ids(self) -> tuple[int, ...]:
@@ -345,6 +345,11 @@ class VirtualMachine(Struct, frozen=True):
         return self.needs_hardware or self.vm_group_id is not None
 
     @property
+    def is_changed_off_its_host(self) -> bool:
+        """A disk of a STOPPED or UNDEPLOYED VM is saved as an image or resized: ACTIVE to oned, and on no host."""
+        return self.state is _ACTIVE and self.lcm_state in OFF_HOST_STATES
+
+    @property
     def is_being_saved(self) -> bool:
         """Its memory is being written to its system datastore: it is stopped or suspended, by whosever hand."""
         return self.state is _ACTIVE and self.lcm_state in SAVING_STATES
@@ -360,6 +365,9 @@ class VirtualMachine(Struct, frozen=True):
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
 SAVING_STATES = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
+OFF_HOST_STATES = frozenset(
+    {LcmState.DISK_RESIZE_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_STOPPED}
+)
 CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
 COPIED_FROM_SOURCE = frozenset({
     LcmState.PROLOG_MIGRATE, LcmState.PROLOG_MIGRATE_FAILURE,
