@@ -26,6 +26,7 @@ from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, not_before_s, promised_leases, standing_stays
+from one_preempt.core.phases.reservations.promised_twice import firm_ceiling_in_turn
 from one_preempt.core.phases.reservations.room_ahead import ceiling, firm_ceiling, meets_overbooked
 from one_preempt.core.phases.reservations.stays import (
     book,
@@ -151,7 +152,7 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     if stays and end_at_s is not None and _is_long_enough(draft, lease, stays[0]):
         # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
         end_at_s = stays[0].end_s
-    free_then = firm_ceiling(draft, lease, draft.state.now_s, end_at_s)
+    free_then = firm_ceiling_in_turn(draft, lease, stays[0] if stays else None, end_at_s)
     placed = _place(draft, lease, vms, stays, free_then, end_at_s)
     if placed is None:
         if stays and _come_up(draft, stays[0]):
@@ -257,7 +258,8 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     if not is_due:
         return False
     slot_end_s = stays[0].end_s
-    placed = _place_beside(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s), slot_end_s)
+    free_then = firm_ceiling_in_turn(draft, lease, stays[0], slot_end_s)
+    placed = _place_beside(draft, lease, vms, stays, free_then, slot_end_s)
     if placed is None:
         return False
     first = stay_of_placed(draft, lease, vms, placed, slot_end_s)
