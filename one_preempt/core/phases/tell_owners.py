@@ -33,6 +33,7 @@ _STATE_TEXTS = {
     LeaseState.PAUSED_BY_OWNER: "paused by its owner: resume it to have it scheduled",
     LeaseState.FAILED: "one of its VMs has failed: recover or terminate that VM",
 }
+_LEFT_ON_HOLD = "on hold, and without a LEASE attribute: release it, or write one again"
 
 
 def tell_owners(draft: PlanDraft) -> None:
@@ -51,7 +52,8 @@ def _messages(draft: PlanDraft) -> list[Action]:
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
-            changes = () if untouchable else _changes(vm, _with_rank_problem(draft, vm, texts), oneds_stand)
+            due = {} if untouchable else _with_rank_problem(draft, vm, texts)
+            changes = _changes(vm, due | _of_former_lease(draft, lease, vm), oneds_stand)
             if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
                 continue
             if draft.must_pause_before(f"message/{vm.id}"):
@@ -88,6 +90,13 @@ def _with_rank_problem(draft: PlanDraft, vm: VirtualMachine, texts: dict[str, st
         return texts
     told = f"{texts[SCHED_MESSAGE]} {problem}" if texts[SCHED_MESSAGE] else OUR_MARK + problem
     return {**texts, SCHED_MESSAGE: plain_words(told, LENGTH)}
+
+
+def _of_former_lease(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> dict[str, str]:
+    """What LEASE_STATUS still says of terms that count no more, for the attribute or the rule behind them is gone."""
+    if _has_status(lease) or lease.id not in draft.state.records or LEASE_STATUS not in vm.user_template:
+        return {}
+    return {LEASE_STATUS: _LEFT_ON_HOLD if vm.state is VmState.HOLD else ""}
 
 
 def _has_status(lease: Lease) -> bool:
