@@ -219,10 +219,10 @@ class GatewayDesk:
         if request.state is RequestState.PLACED and not set(message.vm_ids) <= set(request.vm_ids):
             # A command that was stopped goes on after another one has continued its request.
             raise Declined(f"request {request.number} had been given other VMs meanwhile")
-        answered = request.answered(AttemptOutcome.PLACED, "", self._clock.now_s())
+        answered = request.charged_again().answered(AttemptOutcome.PLACED, "", self._clock.now_s())
         vm_ids = tuple(sorted(message.vm_ids))
         placed = replace(answered, state=RequestState.PLACED, vm_ids=vm_ids, text="", ended_at_s=None)
-        self._ledger.record(placed, {})
+        self._ledger.record(placed, changed_balances(request, placed))
         return {}
 
     @_answer.register

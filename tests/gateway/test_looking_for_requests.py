@@ -99,28 +99,42 @@ def test_a_request_of_which_some_is_there_is_looked_for_once_and_then_with_the_m
 
 def test_a_request_that_was_given_up_is_found_when_its_vms_come_after_all(world: Federation) -> None:
     turn = opened(world)
+    charged = world.balances()
     world.round(PATIENCE_S + 1)
-    assert world.request(1).state is RequestState.ABANDONED
+    assert (world.request(1).state, world.balances()) == (RequestState.ABANDONED, {})
     vm_ids = created(world, turn, 1)
     world.round(HOUR_S)
     request = world.request(1)
     assert (request.state, list(request.vm_ids), request.ended_at_s) == (RequestState.PLACED, vm_ids, None)
+    assert world.balances() == charged != {}, "its zone has had that turn"
     assert "request 1 of root: placed, its VMs were found there" in world.said[-1]
     world.zones[turn["zone"]].run_for(vm_ids, 60)
     world.round(HOUR_S)
     assert world.request(1).state is RequestState.ENDED
 
 
+def test_a_command_that_says_after_all_what_it_has_created_has_its_zone_charged_again(world: Federation) -> None:
+    turn = opened(world)
+    charged = world.balances()
+    world.round(PATIENCE_S + 1)
+    fields = {"request": 1, "zone": turn["zone"], "vm_ids": created(world, turn, 1)}
+    for _ in range(2):  # its answer may be lost
+        ask_gateway(str(world.socket), "placed", fields)
+        assert (world.request(1).state, world.balances()) == (RequestState.PLACED, charged)
+
+
 def test_of_a_request_that_was_given_up_some_vms_are_its_owners_affair(world: Federation) -> None:
     turn = opened(world, size=2)
+    charged = world.balances()
     world.round(PATIENCE_S + 1)
     created(world, turn, 1)
     world.round(HOUR_S)
-    assert world.request(1).state is RequestState.UNANSWERED
+    assert (world.request(1).state, world.balances()) == (RequestState.UNANSWERED, charged)
     assert world.request(1).text.startswith("1 of 2 VMs are there: continue it")
     world.clock.set(world.clock.now_s() + PATIENCE_S)
     assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)
+    assert world.balances() == {}
 
 
 def test_large_requests_that_are_invented_fill_the_ledger_for_an_hour_at_most(world: Federation) -> None:

@@ -63,12 +63,13 @@ def test_what_is_left_in_a_zone_that_was_taken_out_is_given_up_by_the_administra
 def test_nothing_of_it_is_lost_should_the_zone_be_put_back(world: Federation) -> None:
     left_behind(world)
     world.round()
+    charged = world.request(1).charges
     assert world.run("oneadmin", "give-up", "north", "--yes").exit_code == 0
     world.restart()
     world.round()
     states = [world.request(number).state for number in (1, 2, 4)]
     assert states == [RequestState.PLACED, RequestState.UNANSWERED, RequestState.ABANDONED]
-    assert world.request(1).vm_ids == (0,)
+    assert (world.request(1).vm_ids, world.request(1).charges) == ((0,), charged)
 
 
 def test_zones_that_are_configured_are_not_given_up(world: Federation) -> None:

@@ -87,6 +87,7 @@ class GatewayRequest(Struct, frozen=True):
         attempts: The zones that had their turn, in that order; the last one has or had the request.
         vm_ids: Its VMs in the zone of the last attempt, as far as known; of one that is over the first `KEPT_VMS`.
         charges: What it added to the balances of zones.
+        taken_back: The charges of one that was given up: they count again if VMs of it are found after all.
         text: What there is to say of its state.
         ended_at_s: When nothing was left to come of it.
         work: Element-seconds that its VMs computed, times the speed of the zone; None as long as that is not known.
@@ -105,6 +106,7 @@ class GatewayRequest(Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
     vm_ids: tuple[int, ...] = ()
     charges: dict[str, float] = {}
+    taken_back: dict[str, float] = {}
     text: str = ""
     ended_at_s: int | None = None
     work: float | None = None
@@ -138,6 +140,14 @@ class GatewayRequest(Struct, frozen=True):
     def over(self, state: RequestState, text: str, now_s: int) -> GatewayRequest:
         """Nothing is left to come of it; its charges stay."""
         return replace(self, state=state, text=text, vm_ids=self.vm_ids[:KEPT_VMS], ended_at_s=now_s)
+
+    def without_charges(self) -> GatewayRequest:
+        """It is given up: its turn is given back, and what that was is kept."""
+        return replace(self, charges={}, taken_back=self.charges)
+
+    def charged_again(self) -> GatewayRequest:
+        """What was given up is there after all, and had its turn; others stay as they are."""
+        return replace(self, charges=self.taken_back, taken_back={}) if self.taken_back else self
 
     def turned_to(self, zone: str, why: str, charges: dict[str, float], now_s: int) -> GatewayRequest:
         """It is the turn of this zone."""

@@ -13,8 +13,9 @@ from one_preempt.core.gateway.requests import KEPT_VMS, UNSETTLED, AttemptOutcom
 def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
     """The request once these VMs, and no others, were seen in the zone that has or had it.
 
-    One that was given up is taken up again where VMs of it are there after all: a call may be carried out late, and a
-    command that was stopped may go on. Others than open, unanswered and abandoned ones stay as they are.
+    One that was given up is taken up again, and charged again, where VMs of it are there after all: a call may be
+    carried out late, and a command that was stopped may go on. Others than open, unanswered and abandoned ones stay as
+    they are.
     """
     if not request.may_come_to_light:
         return request
@@ -25,8 +26,8 @@ def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> Gat
     if request.state is RequestState.ABANDONED:
         return request
     text = "its command ended, and nothing of it is there"
-    gone = replace(request.answered(AttemptOutcome.NOTHING_THERE, text, now_s), vm_ids=(), charges={})
-    return gone.over(RequestState.ABANDONED, text, now_s)
+    gone = replace(request.answered(AttemptOutcome.NOTHING_THERE, text, now_s), vm_ids=())
+    return gone.without_charges().over(RequestState.ABANDONED, text, now_s)
 
 
 def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
@@ -42,20 +43,20 @@ def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
         text += f"; VMs of it may be there: {ids}"
     if request.state is not RequestState.PLACED:
         request = request.answered(AttemptOutcome.GIVEN_UP, "", now_s)
-    return replace(request, charges={}).over(RequestState.ABANDONED, text, now_s)
+    return request.without_charges().over(RequestState.ABANDONED, text, now_s)
 
 
 def _placed(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
     text = "its VMs were found there"
     if len(vm_ids) > request.size:
         text = f"{len(vm_ids)} VMs were found there, {request.size} were asked: end the others"
-    placed = request.answered(AttemptOutcome.PLACED, text, now_s)
+    placed = request.charged_again().answered(AttemptOutcome.PLACED, text, now_s)
     return replace(placed, state=RequestState.PLACED, vm_ids=vm_ids, text=text, ended_at_s=None)
 
 
 def _incomplete(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
     text = f"{len(vm_ids)} of {request.size} VMs are there: continue it (gateway submit --continue), or cancel it"
     if request.state is RequestState.ABANDONED:
-        again = request.answered(AttemptOutcome.UNANSWERED, text, now_s)
+        again = request.charged_again().answered(AttemptOutcome.UNANSWERED, text, now_s)
         request = replace(again, state=RequestState.UNANSWERED, ended_at_s=None)
     return replace(request, vm_ids=vm_ids, text=text)
