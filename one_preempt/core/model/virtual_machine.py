@@ -299,12 +299,15 @@ class VirtualMachine(Struct, frozen=True):
     @property
     def holds_capacity(self) -> bool:
         """oned charges a host for it: SUSPENDED, POWEROFF, and every ACTIVE state but those of what is on no host."""
-        return self.state in CAPACITY_HOLDING_STATES and not self.is_changed_off_its_host
+        return self.state in CAPACITY_HOLDING_STATES and self.lcm_state not in OFF_HOST_STATES
 
     @property
     def host_id(self) -> int | None:
         """The host that holds the VM's capacity, or None. STOPPED VMs still name their old host."""
-        return self.history[-1].host_id if self.history and self.holds_capacity else None
+        # As `holds_capacity`, which is not called: this is asked for each VM again and again.
+        if not self.history or self.state not in CAPACITY_HOLDING_STATES or self.lcm_state in OFF_HOST_STATES:
+            return None
+        return self.history[-1].host_id
 
     @property
     def charged_host_ids(self) -> tuple[int, ...]:
