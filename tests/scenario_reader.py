@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from one_preempt.core.model.virtual_machine import (
 )
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.owner_use.measuring import with_use
+from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from tests.scenario_infrastructure import (
@@ -105,7 +107,7 @@ def play(document: dict[str, Any]) -> Decided:
     reconciled = reconcile(
         snapshot_of(document), ledger_of(document, snapshot_of(document, gone=True)), admission_rules(settings), NOW_S
     )
-    chosen = policies(settings, document.get("policy"))
+    chosen = policies_of(document)
     if chosen.queue_order.measures is not None:
         reconciled = with_use(reconciled, _owner_use(document), chosen.queue_order.measures)
     if chosen.images is not None:
@@ -117,14 +119,32 @@ def play(document: dict[str, Any]) -> Decided:
 
 
 def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    document: dict[str, Any] = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     return document
 
 
 def settings_of(document: dict[str, Any]) -> Settings:
+    return _settings_in(_configuration_of(document))
+
+
+def policies_of(document: dict[str, Any]) -> Policies:
+    return _policies_in(_configuration_of(document), document.get("policy"))
+
+
+def _configuration_of(document: dict[str, Any]) -> str:
     given = document.get("settings", {})
-    content = {} if given == "shipped" else USUAL_SETTINGS | given
-    return parse_settings(json.dumps(content), "scenario")
+    return json.dumps({} if given == "shipped" else USUAL_SETTINGS | given)
+
+
+# Most scenarios have the usual configuration, and its text takes as long to read as a decision.
+@cache
+def _settings_in(configuration: str) -> Settings:
+    return parse_settings(configuration, "scenario")
+
+
+@cache
+def _policies_in(configuration: str, preemption: str | None) -> Policies:
+    return policies(_settings_in(configuration), preemption)
 
 
 def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot:

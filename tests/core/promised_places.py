@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import reconcile
@@ -78,4 +78,5 @@ def cloud(given: dict[str, Any]) -> tuple[ClusterState, Policies]:
     chosen = scenario_reader.settings_of(given)
     snapshot = scenario_reader.snapshot_of(given)
     ledger = scenario_reader.ledger_of(given, snapshot)
-    return reconcile(snapshot, ledger, admission_rules(chosen), scenario_reader.NOW_S).state, policies(chosen, None)
+    state = reconcile(snapshot, ledger, admission_rules(chosen), scenario_reader.NOW_S).state
+    return state, scenario_reader.policies_of(given)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules
 from one_preempt.core.decide import decide
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.ledger import Ledger
@@ -100,7 +100,7 @@ def shuffled(snapshot: PoolSnapshot, seed: int) -> PoolSnapshot:
 def decided(document: dict[str, Any], snapshot: PoolSnapshot) -> Plan:
     chosen = scenario_reader.settings_of(document)
     state = reconcile(snapshot, Ledger(), admission_rules(chosen), scenario_reader.NOW_S).state
-    plan = decide(state, policies(chosen))
+    plan = decide(state, scenario_reader.policies_of(document))
     assert verify(state, plan) == ()
     return plan
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules
 from one_preempt.core.decide import decide
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
@@ -72,7 +72,7 @@ def decision(document: dict[str, Any], shuffle: Random | None = None) -> Decisio
         ledger = _reordered(ledger, shuffle)
     reconciled = reconcile(snapshot, ledger, admission_rules(settings), scenario_reader.NOW_S)
     state = reconciled.state if shuffle is None else _reordered(reconciled.state, shuffle)
-    plan = decide(state, policies(settings, document.get("policy")))
+    plan = decide(state, scenario_reader.policies_of(document))
     assert verify(state, plan) == ()
     return plan, reconciled.changes
 
