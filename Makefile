@@ -53,9 +53,12 @@ blue: $(DEVELOPMENT) ## Compare every start of 30 days of a real log with the te
 stories: $(DEVELOPMENT) ## Tell more random stories than the tests do, and kill at every boundary, most of an hour
 	@ONE_PREEMPT_STORIES=$${ONE_PREEMPT_STORIES:-200} ONE_PREEMPT_POWER_STORIES=$${ONE_PREEMPT_POWER_STORIES:-120} \
 		ONE_PREEMPT_TIME_STORIES=$${ONE_PREEMPT_TIME_STORIES:-320} ONE_PREEMPT_UNRULY_STORIES=$${ONE_PREEMPT_UNRULY_STORIES:-80} \
-		ONE_PREEMPT_DEVICE_STORIES=$${ONE_PREEMPT_DEVICE_STORIES:-160} ONE_PREEMPT_BOUNDARIES=all \
+		ONE_PREEMPT_DEVICE_STORIES=$${ONE_PREEMPT_DEVICE_STORIES:-160} \
+		ONE_PREEMPT_FAIR_STORIES=$${ONE_PREEMPT_FAIR_STORIES:-80} \
+		ONE_PREEMPT_CLOCK_EVERY_S=$${ONE_PREEMPT_CLOCK_EVERY_S:-20} \
+		ONE_PREEMPT_IMAGE_STORIES=$${ONE_PREEMPT_IMAGE_STORIES:-160} ONE_PREEMPT_BOUNDARIES=all \
 		$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal \
-		tests/stories tests/simulation/time_stories tests/simulation/power_stories
+		tests/stories tests/simulation/time_stories tests/simulation/power_stories tests/simulation/image_stories
 
 rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases
