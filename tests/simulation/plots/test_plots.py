@@ -9,10 +9,11 @@ import pytest
 from lxml import etree
 from lxml.etree import _Element
 
+from one_preempt.simulation.plots import gantt
 from one_preempt.simulation.plots.axes import Scale, ticks
 from one_preempt.simulation.plots.charts import Line, bar_chart, histogram, line_chart
 from one_preempt.simulation.plots.drawing import LETTER_PX
-from one_preempt.simulation.plots.gantt import MOST_STAYS, gantt_chart
+from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
 from one_preempt.simulation.probes.statistics import Interval
 from one_preempt.simulation.probes.watch import Activity, Stay
@@ -162,28 +163,35 @@ def test_instants_of_a_long_simulation_keep_their_digits() -> None:
     )
 
 
-def test_a_huge_chart_is_cut_and_says_so() -> None:
-    stays = [Stay(0, number, Activity.RUN, number, number + 1) for number in range(MOST_STAYS + 5)]
-    svg = gantt_chart("Hosts", 1, stays, MOST_STAYS + 5, lambda vm_id: vm_id)
-    assert f"the first {MOST_STAYS} stays" in svg
-    assert len(told(svg)) == MOST_STAYS
+@pytest.fixture
+def most_stays(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A chart that is cut sooner: one of 20,000 stays takes many seconds."""
+    monkeypatch.setattr(gantt, "MOST_STAYS", 200)
+    return 200
 
 
-def test_a_chart_that_is_cut_ends_where_the_first_stay_is_missing() -> None:
+def test_a_huge_chart_is_cut_and_says_so(most_stays: int) -> None:
+    stays = [Stay(0, number, Activity.RUN, number, number + 1) for number in range(most_stays + 5)]
+    svg = gantt_chart("Hosts", 1, stays, most_stays + 5, lambda vm_id: vm_id)
+    assert f"the first {most_stays} stays" in svg
+    assert len(told(svg)) == most_stays
+
+
+def test_a_chart_that_is_cut_ends_where_the_first_stay_is_missing(most_stays: int) -> None:
     long = Stay(0, 0, Activity.RUN, 0, 900_000_000)
-    later = [Stay(1, number, Activity.RUN, number * 10, number * 10 + 10) for number in range(1, MOST_STAYS + 5)]
+    later = [Stay(1, number, Activity.RUN, number * 10, number * 10 + 10) for number in range(1, most_stays + 5)]
     svg = gantt_chart("Hosts", 2, [long, *later], 900_000_000, lambda vm_id: vm_id)
     bars = told(svg)
-    assert len(bars) == MOST_STAYS
-    first, last = bars["request 0, VM 0: run, 0 s to 900000 s"], bars["request 19999, VM 19999: run, 199.99 s to 200 s"]
+    assert len(bars) == most_stays
+    first, last = bars["request 0, VM 0: run, 0 s to 900000 s"], bars["request 199, VM 199: run, 1.99 s to 2 s"]
     # It ends with the last one that is drawn.
     assert first["x"] + first["width"] == pytest.approx(last["x"] + last["width"], abs=0.02)
     assert first["width"] > 700
 
 
-def test_more_stays_at_the_beginning_than_have_a_place_are_cut_to_those() -> None:
-    stays = [Stay(0, number, Activity.RUN, 0, 1000) for number in range(MOST_STAYS + 5)]
-    assert len(told(gantt_chart("Hosts", 1, stays, 1000, lambda vm_id: vm_id))) == MOST_STAYS
+def test_more_stays_at_the_beginning_than_have_a_place_are_cut_to_those(most_stays: int) -> None:
+    stays = [Stay(0, number, Activity.RUN, 0, 1000) for number in range(most_stays + 5)]
+    assert len(told(gantt_chart("Hosts", 1, stays, 1000, lambda vm_id: vm_id))) == most_stays
 
 
 def test_names_are_text_and_never_markup() -> None:
