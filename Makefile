@@ -64,7 +64,9 @@ rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the inst
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases
 
 fuzz: $(DEVELOPMENT) ## Try 100,000 broken inputs of each kind, for a night (FUZZ_EXAMPLES=100000)
-	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 $$(find tests -name 'test_*_fuzz.py')
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100000} RANDOM_CASES=$${RANDOM_CASES:-20000} \
+		$(BIN)/python -m pytest -n 2 $$(find tests -name 'test_*_fuzz.py') \
+		tests/core/availability tests/core/backfilling tests/core/image_staging tests/core/test_room_ahead.py
 
 lint: $(DEVELOPMENT) ## Check style, types and who may import whom
 	@$(BIN)/ruff check $(CHECKED)

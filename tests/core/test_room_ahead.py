@@ -23,10 +23,11 @@ from one_preempt.core.phases.reservations.leaving_in_time import who_must_leave
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling, firm_room_left, free_but_for, is_short
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
+from tests.core.availability.naive import CASES
 from tests.scenario_reader import NOW_S
 
 ONE_VM = (100, 1024)
-ROUNDS = 200
+ROUNDS = CASES // 4
 
 
 def _stay(lease_id: int, start_s: int, end_s: int | None, *rows: int, firm: bool = True) -> Stay:

@@ -25,10 +25,11 @@ from one_preempt.core.model.image_transfer import (
     TransferRecord,
 )
 from one_preempt.policy_registry import slot_planning_policy
+from tests.core.availability.naive import CASES
 
 NOW_S = 1_000_000
 RULES = ImageStagingRules(link_megabit_per_s=100, margin_s=0)
-STORIES = 300
+STORIES = CASES // 4
 
 
 def drawn(seed: int) -> tuple[list[ImageNeed], KnownImages, ImageStagingRules]:
