@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 NEVER = 1 << 30
+# Every second boundary is one after a call. Where all that lasts is mortal, the one before a call shows nothing that
+# the one after the last did not.
+AFTER = 2
 
 
 class Killed(BaseException):

@@ -89,12 +89,15 @@ class PowerPlay:
         around = Surroundings(
             SimulatedPoolReader(cloud),
             self.store,
-            SimulatedEnactor(cloud),
+            self._enactor(),
             clock,
             power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._memory()),
             recorder=PowerRecorder(self.store),
         )
         self.daemon = SchedulingCycle(around, self.policies, admission_rules(settings))
+
+    def _enactor(self) -> SimulatedEnactor:
+        return SimulatedEnactor(self.cloud)
 
     def _memory(self) -> PowerMemory | None:
         return self.control if isinstance(self.control, GuardedPowerControl) else None

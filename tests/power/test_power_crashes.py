@@ -13,7 +13,8 @@ from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState
-from tests.mortal import NEVER, Killed, Mortal
+from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+from tests.mortal import AFTER, NEVER, Killed, Mortal
 from tests.power.power_play import PowerPlay
 
 PARTS = 4
@@ -34,6 +35,11 @@ class MortalPlay(Mortal, PowerPlay):
         self.cloud.host_status = self.mortal(self.cloud.host_status)  # type: ignore[method-assign]
         self.control = MortalControl(self)
         self.start_daemon()
+
+    def _enactor(self) -> SimulatedEnactor:
+        enactor = super()._enactor()
+        self.make_mortal(enactor, ("perform",))
+        return enactor
 
     def uses(self) -> list[str]:
         """What the host did, which follows what it did before without a hole."""
@@ -123,7 +129,7 @@ def test_killed_anywhere_it_ends_as_if_nothing_had_been(play: Callable[[MortalPl
     undisturbed = MortalPlay(NEVER)
     boundaries = play(undisturbed)
     assert boundaries > 20
-    for dies_at in range(1 + part, boundaries + 1, PARTS):
+    for dies_at in range(AFTER * (1 + part), boundaries + 1, AFTER * PARTS):
         mortal = MortalPlay(dies_at)
         play(mortal)
         assert mortal.has_died, f"boundary {dies_at} was never reached"
@@ -132,7 +138,7 @@ def test_killed_anywhere_it_ends_as_if_nothing_had_been(play: Callable[[MortalPl
 
 def test_a_new_process_that_reads_the_database_goes_on_as_well(new_database: Callable[[], SqlLeaseStore]) -> None:
     boundaries = day_and_night(MortalPlay(NEVER, store=new_database()))
-    for dies_at in range(1, boundaries + 1, 9):
+    for dies_at in range(AFTER, boundaries + 1, 13 * AFTER):
         mortal = MortalPlay(dies_at, store=new_database())
         day_and_night(mortal)
         assert mortal.has_died

@@ -30,7 +30,7 @@ from tests.stories.killed_daemon import APART, NEVER, Ending, KilledOnce, assert
 from tests.stories.world import World
 
 START_IN_S = 600
-PARTS = 2
+PARTS = 1
 PATIENCE_S = 60
 ImageEnding = Ending[str]
 

@@ -30,7 +30,7 @@ from tests.stories.switched_hosts import (
 )
 from tests.stories.world import World, description
 
-PARTS = 2
+PARTS = 1
 # Enough to fall into every phase; odd, so that both what is before a call and what is after one is met.
 APART = 1 if ALL_BOUNDARIES else 17
 SHUTDOWN_S = 5
