@@ -138,6 +138,14 @@ class AlikeNodes:
         """Has anything come free since the lease was placed or last looked for an earlier start?"""
         return self._freed_when_placed[lease_id] != self._times_freed
 
+    def may_come_forward(self, lease_id: int, not_before_s: int) -> bool:
+        """Would a lease that is promised nodes be given an earlier start by now, as `bring_forward` looks for one?"""
+        if not self.is_search_due(lease_id):
+            return False
+        held = self._held[lease_id]
+        duration_s = None if held.end_s is None else held.end_s - held.start_s
+        return self.profile.earlier_fit(held.nodes, duration_s, not_before_s, held.start_s) is not None
+
     def search_again(self, lease_id: int) -> None:
         """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""
         self._freed_when_placed[lease_id] = NEVER

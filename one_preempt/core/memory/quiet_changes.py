@@ -83,7 +83,7 @@ def quiet_changes(
         return NOTHING_QUIET
     if promised > 1:
         # Each look may bring a promise forward into what another has left, and then those behind it.
-        return NOTHING_QUIET if _may_come_forward(memory) else Quiet(started)
+        return Quiet(started) if started and not _may_come_forward(memory, state.now_s) else NOTHING_QUIET
     # Images may have to be under way for a start that is expected earlier by then.
     return Quiet(started, 0 if policies.images is not None else _vms_that_leave_too_little(state, memory, started))
 
@@ -147,13 +147,13 @@ def _start_at_once(state: ClusterState, memory: DecisionMemory, started: frozens
     return start_s([state.snapshot.vms[vm_id] for vm_id in started], rates, policies.time.exclusion) == 0
 
 
-def _may_come_forward(memory: DecisionMemory) -> bool:
-    """Has anything come free since an earlier start was looked for, for any that has a promise?
+def _may_come_forward(memory: DecisionMemory, now_s: int) -> bool:
+    """Would any that has a promise be given an earlier start, if it were looked for again?
 
-    So it is where somebody behind it in the queue came forward. Where hosts are not counted it is not known.
+    So it may be where somebody behind it in the queue came forward. Where hosts are not counted it is not known.
     """
     alike = None if memory.timeline is None else memory.timeline.alike
-    return alike is None or any(map(alike.is_search_due, alike.held()))
+    return alike is None or any(alike.may_come_forward(lease_id, now_s) for lease_id in alike.held())
 
 
 def _vms_that_leave_too_little(state: ClusterState, memory: DecisionMemory, started: frozenset[int]) -> int:

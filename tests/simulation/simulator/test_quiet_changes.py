@@ -186,11 +186,19 @@ def test_while_several_are_promised_a_start_that_leaves_nothing_free_is_not_look
     assert queued(long, wide, last, narrow, backfilling="conservative") == 4 + 3
 
 
-def test_while_several_are_promised_a_start_that_leaves_room_later_is_looked_at() -> None:
-    """The fourth comes forward as the second ends early: what it leaves of later might be for the third."""
+def test_while_several_are_promised_a_start_that_leaves_room_for_nobody_is_not_looked_at() -> None:
+    """The fourth comes forward as the second ends early, and the fifth with it: what it leaves then is too short."""
     long, short = request(1, 0, 2, 300), request(2, 5, 2, 50, requested_duration_s=200)
     wide, narrow, last = request(3, 10, 4, 100), request(4, 15, 2, 100), request(5, 16, 4, 100)
-    assert queued(long, short, wide, narrow, last, backfilling="conservative") == 5 + 4 + 1
+    assert queued(long, short, wide, narrow, last, backfilling="conservative") == 5 + 4
+
+
+def test_while_several_are_promised_a_start_that_leaves_room_for_one_before_it_is_looked_at() -> None:
+    """The fifth comes forward as the second ends early: only then are there 155 s for the fourth, at 145 s."""
+    long, short = request(1, 0, 2, 300), request(2, 5, 2, 50, requested_duration_s=200)
+    wide, fourth, fifth = request(3, 10, 4, 100), request(4, 15, 2, 155), request(5, 16, 2, 90)
+    # Two ends at 300 s are one look.
+    assert queued(long, short, wide, fourth, fifth, backfilling="conservative") == 5 + 3 + 1
 
 
 def test_ends_that_leave_too_little_for_all_who_wait_are_not_looked_at() -> None:
