@@ -15,6 +15,7 @@ from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.reservation import Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, PciRequest, VmState
 from tests.core.recounted_cluster import (
     NOW_S,
@@ -243,6 +244,13 @@ def test_a_victim_belongs_to_its_preemption() -> None:
 def test_what_may_be_preempted_preempts_nobody(lease_type: LeaseType) -> None:
     state = with_lease(STATE, replace(lease(9, 9, lease_type=lease_type), may_preempt=True))
     assert codes(state, PREEMPTING) == ["preemptor-preemptable"]
+
+
+def test_what_was_turned_down_preempts_nobody() -> None:
+    before = with_lease(STATE, replace(lease(9, 9), may_preempt=True, verdict=Verdict.CONVERTED))
+    assert codes(before, PREEMPTING) == ["preemptor-turned-down"]
+    just_now = replace(PREEMPTING, verdicts=(VerdictGiven(9, Verdict.CONVERTED, ""),))
+    assert "preemptor-turned-down" in codes(STATE, just_now)
 
 
 def test_what_returns_preempts_nobody() -> None:

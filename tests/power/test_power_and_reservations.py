@@ -340,6 +340,22 @@ def test_who_wants_to_start_now_waits_for_no_boot(policy: str) -> None:
     assert not is_running(play, victim)
 
 
+@pytest.mark.parametrize("external", [False, True])
+def test_what_did_not_start_now_and_waits_instead_has_a_host_woken(
+    monkeypatch: pytest.MonkeyPatch, external: bool
+) -> None:
+    shipped = simulation_settings()
+    queued = msgspec.structs.replace(shipped.time, refused_reservation="queue")
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: msgspec.structs.replace(shipped, time=queued))
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    staying = play.submit(2)
+    play.until(lambda: is_running(play, staying) and len(play.asleep()) == 1)
+    now = play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", START = "now", DURATION = "00:10:00"', external=external)
+    play.cycle()
+    assert verdict(play, now) is Verdict.CONVERTED
+    play.until(lambda: is_running(play, now), at_most_s=600)
+
+
 @dataclass
 class Sparing:
     """Would have nobody woken for a reservation, nor preempted."""

@@ -11,6 +11,7 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import while_hosts_come
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
@@ -57,7 +58,9 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
     """The first request that waits for room and that hosts could help, as if it began once those woken now are up."""
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
-        if waits is None or lease.id in draft.reserved or lease.terms.at_once:
+        # What asks for START = "now" waits for no boot, but where that was turned down and it waits like others.
+        is_answered_now = lease.terms.at_once and lease.verdict is Verdict.NONE
+        if waits is None or lease.id in draft.reserved or is_answered_now:
             continue
         if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
             vms = draft.startable(lease)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
 from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.lease_over_time import (
     has_deadline_promised,
@@ -97,6 +98,7 @@ def _victims_were_decided_upon(recount: Recount) -> Iterator[Violation]:
 
 
 def _preemptors_may_preempt(recount: Recount) -> Iterator[Violation]:
+    turned_down = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.CONVERTED}
     for preemption in recount.plan.preemptions:
         lease = recount.state.leases.get(preemption.preemptor_lease_id)
         if lease is None or not lease.may_preempt:
@@ -106,6 +108,9 @@ def _preemptors_may_preempt(recount: Recount) -> Iterator[Violation]:
         elif lease.terms.type.preemptable:
             text = f"preemption {preemption.id}: its lease may itself be preempted"
             yield Violation("preemptor-preemptable", text)
+        elif lease.verdict is Verdict.CONVERTED or lease.id in turned_down:
+            text = f"preemption {preemption.id}: its lease is best effort, as its wish for a time was turned down"
+            yield Violation("preemptor-turned-down", text)
         elif lease.preempted_by is not None:
             yield Violation("preemptor-returns", f"preemption {preemption.id}: its lease was itself preempted")
 

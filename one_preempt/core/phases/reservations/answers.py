@@ -19,7 +19,13 @@ def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
     if draft.power is not None:
         draft.power.turned_down(lease.id)
     if draft.policies.time.refused_reservation is RefusedReservation.QUEUE:
-        draft.judge(lease, Verdict.CONVERTED, f"{why.text}; it waits in the queue instead")
+        instead = Reason(why.code, f"{why.text}; it waits in the queue instead")
+        draft.judge(lease, Verdict.CONVERTED, instead.text)
+        if lease.preempts:
+            # From the next cycle on: in this one it still stands before all who make nobody leave (decision 0066).
+            draft.reserved.add(lease.id)
+            draft.waits[lease.id] = instead
+            draft.wake_by(draft.state.now_s + 1)
         return
     draft.judge(lease, Verdict.REFUSED, why.text)
     draft.reserved.add(lease.id)
