@@ -155,7 +155,8 @@ def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Seque
 
 def _copies_s(rules: ImageStagingRules, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
     """What its VMs wait for images; those of who has an exact start are brought before."""
-    has_exact_start = lease.waits_until_s is not None and lease.terms.deadline_at_s is None
+    asked_for_start = lease.terms.start_at_s is not None and lease.terms.deadline_at_s is None
+    has_exact_start = asked_for_start and lease.verdict is not Verdict.CONVERTED
     return 0 if has_exact_start else copies_s(rules, vms)
 
 

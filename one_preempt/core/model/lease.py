@@ -134,8 +134,7 @@ class Lease(Struct, frozen=True):
         What may itself be preempted may not: two such leases would take turns. Nor may what is best effort because its
         wish for a time was turned down (decision 0066).
         """
-        turned_down = self.verdict is Verdict.CONVERTED
-        return self.may_preempt and not self.terms.type.preemptable and not turned_down
+        return self.may_preempt and not self.terms.type.preemptable and self.verdict is not Verdict.CONVERTED
 
     @property
     def remaining_s(self) -> int | None:
@@ -158,11 +157,6 @@ class Lease(Struct, frozen=True):
         if self.run_began_at_s is None or self.remaining_s is None:
             return None
         return self.run_began_at_s + self.remaining_s
-
-    @property
-    def waits_until_s(self) -> int | None:
-        """The START before which it does not begin; None without one, or where it was turned down."""
-        return None if self.verdict is Verdict.CONVERTED else self.terms.start_at_s
 
     @property
     def promised_deadline_at_s(self) -> int | None:
