@@ -11,7 +11,7 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.configuration.chosen_policies import admission_rules, policies
-from one_preempt.configuration.settings import VictimSettings
+from one_preempt.configuration.settings import TimeSettings, VictimSettings
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
@@ -67,13 +67,14 @@ class PowerPlay:
         copy_s: float = 0,
         victims: VictimSettings | None = None,
         large: int = 0,
+        time: TimeSettings | None = None,
     ) -> None:
         machines = (MachineSet(hosts, 200, 4096), *((MachineSet(large, 400, 4096),) if large else ()))
         site = Site(machines, durations=replace(INSTANT, monitor_host_s=10, copy_s=copy_s))
         self.cloud = build_cloud(site, keeps_logs=True)
         self.machines = SimulatedHostPower(self.cloud, HostPower(boot_s=BOOT_S, shutdown_s=20))
         self.control: PowerControl = self.machines if control is None else control(self.machines)
-        self.rules, self.victims = rules, victims
+        self.rules, self.victims, self.time = rules, victims, time
         self.store = MemoryLeaseStore() if store is None else store
         self.reports: list[CycleReport] = []
         self.start_daemon()
@@ -84,6 +85,8 @@ class PowerPlay:
         settings = simulation_settings()
         if self.victims is not None:
             settings = msgspec.structs.replace(settings, victims=self.victims)
+        if self.time is not None:
+            settings = msgspec.structs.replace(settings, time=self.time)
         self.policies = replace(policies(settings), power=self.rules, tells_owners=False)
         calls = ImmediatePowerCalls(self.control)
         around = Surroundings(

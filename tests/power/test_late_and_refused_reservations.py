@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import TimeSettings
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.reservation import Verdict
 from tests.power.power_play import RULES, PowerPlay
@@ -23,6 +24,15 @@ def test_who_has_a_right_to_start_does_not_wait_for_a_boot_that_has_just_begun()
     play.store.set_paused(False, play.cloud.clock.now_s())
     assert starts_after_s(play, [lease], start_s)[-1] <= 15
     assert not is_running(play, victim)
+
+
+def test_an_immediate_lease_that_waits_in_the_queue_instead_has_a_host_woken() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1), time=TimeSettings(refused_reservation="queue"))
+    in_use(play, asleep=1)
+    lease = play.submit(2, 'TYPE = "BE-SUSPENDABLE", START = "now", DURATION = "00:10:00"', external=True)
+    play.cycle()
+    assert verdict(play, lease) is Verdict.CONVERTED
+    play.until(lambda: is_running(play, lease))
 
 
 @dataclass

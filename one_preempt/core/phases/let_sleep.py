@@ -11,12 +11,11 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import while_hosts_come
-from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable_hosts
-from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
+from one_preempt.core.phases.power.needed_hosts import NeededHosts, may_wait, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
@@ -58,9 +57,7 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
     """The first request that waits for room and that hosts could help, as if it began once those woken now are up."""
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
-        # What asks for START = "now" waits for no boot, but where that was turned down and it waits like others.
-        is_answered_now = lease.terms.at_once and lease.verdict is Verdict.NONE
-        if waits is None or lease.id in draft.reserved or is_answered_now:
+        if waits is None or lease.id in draft.reserved or not may_wait(draft, lease):
             continue
         if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
             vms = draft.startable(lease)

@@ -16,7 +16,6 @@ from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Reason
-from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_bind
@@ -27,6 +26,7 @@ from one_preempt.core.phases.power.needed_hosts import (
     demand_anywhere,
     fits_on,
     lacking_hosts,
+    may_wait,
     too_late,
 )
 from one_preempt.core.phases.power.power_draft import PowerDraft
@@ -56,12 +56,7 @@ def supply_waiting(draft: PlanDraft) -> None:
     if not power.asks_policy():
         return
     strands = power.rules.policy.strands
-    # What asks for START = "now" is answered in this cycle, and waits for no boot.
-    lacking = (
-        one
-        for one in lacking_hosts(draft, power, preempting=strands)
-        if not (one.terms.at_once and one.verdict is Verdict.NONE)
-    )
+    lacking = (one for one in lacking_hosts(draft, power, preempting=strands) if may_wait(draft, one))
     waiting = list(islice(lacking, LOOKED_AT))
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:

@@ -17,6 +17,7 @@ from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.fit_answers import FitAnswers
@@ -57,6 +58,11 @@ def starts_if_woken(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
     if power.fits_if_up is None:
         power.fits_if_up = FitAnswers(power.free_if_up(draft.room.free), power.known_hosts)
     return fits(draft, draft.startable(lease), power.fits_if_up)
+
+
+def may_wait(draft: PlanDraft, lease: Lease) -> bool:
+    """A boot is in time for it: not for who asks for START = "now" and has no answer, which is given in this cycle."""
+    return not lease.terms.at_once or lease.verdict is not Verdict.NONE or lease.id in draft.verdicts
 
 
 def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
