@@ -51,3 +51,33 @@ def test_neither_needs_nor_plans_are_found_anew_for_each_wish(
     assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED] * WISHES
     assert max(map(found.count, range(WISHES))) <= 2
     assert len(planned) <= 2
+
+
+def test_many_pools_without_room_are_not_each_a_plan_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may come ahead is looked for among all who are expected, as long as no host has room for it."""
+    planned: list[int] = []
+
+    def counted_plan(needs: Iterable[ImageNeed], *others: Any) -> StagingPlan:
+        planned.append(1)
+        return staging_plan(needs, *others)
+
+    monkeypatch.setattr("one_preempt.core.image_staging.ahead.staging_plan", counted_plan)
+    guest = {"user": "lea", "cpu": 1, "running_for_s": 600, "lease": {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 3600}}
+    start = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 9000, "DURATION_S": 3600}
+    waits = {"user": "eva", "state": "HOLD", "cpu": 1, "lease": {"TYPE": "BE-SUSPENDABLE", "DURATION_S": 600}}
+    decided = scenario_reader.play(
+        {
+            "settings": {
+                "image_staging": {"mode": "act", "pool_mib": 500, "ahead_s": 3600},
+                "time": {"backfilling": "conservative"},
+            },
+            "hosts": {host: {"cpu": 1, "memory": 9000} for host in range(WISHES)},
+            "datastore": {"shared": False},
+            "vms": {number: guest | {"host": number} for number in range(WISHES)}
+            | {50: {"user": "lea", "state": "HOLD", "cpu": 1, "lease": start, "disks": [{"size": 400, "image": 1}]}}
+            | {100 + number: waits | {"disks": [{"size": 600, "image": 2}]} for number in range(WISHES)},
+        }
+    )
+    assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED]
+    assert (decided.plan.image_orders, decided.violations) == ((), ())
+    assert len(planned) == 1

@@ -66,7 +66,9 @@ def may_come_ahead(
         return
     next_s = min((one.begin_s for one in plan.transfers), default=None)
     # What is planned for a start stays as planned: a failure now, and the pause after it, could make it late.
-    promised = {one.place for one in plan.transfers}
+    promised, needed = {one.place for one in plan.transfers}, {one.place for one in needs}
+    # How long it takes settles whom it makes late, unless somebody needs just that image there.
+    delays: dict[tuple[int, Place | None], bool] = {}
     for (image_id, host_id), users in _users(expected, known).items():
         if (image_id, host_id) in promised:
             continue
@@ -77,7 +79,12 @@ def may_come_ahead(
             continue
         record = known.transfers.get(order_id(ImageOrderKind.BRING, image_id, host_id))
         transfer = _transfer(in_time, now_s, end_s, size_mib, record)
-        if not _is_given_up(transfer, rules, now_s) and not _delays(transfer, needs, plan, known, rules, up_at_s):
+        if _is_given_up(transfer, rules, now_s):
+            continue
+        kind = end_s, transfer.place if transfer.place in needed else None
+        if kind not in delays:
+            delays[kind] = _delays(transfer, needs, plan, known, rules, up_at_s)
+        if not delays[kind]:
             yield transfer
 
 

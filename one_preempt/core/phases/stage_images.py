@@ -5,17 +5,15 @@ For whom that fails, or comes too late, nothing is lost but time: oned copies th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from one_preempt.core.image_staging.pool_room import room_on
-from one_preempt.core.image_staging.staging_plan import ImageNeed, PlannedTransfer
+from one_preempt.core.image_staging.staging_plan import PlannedTransfer
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import stage_ahead
 from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.images.promised_images import promised_needs
-from one_preempt.core.phases.images.removals import make_room
+from one_preempt.core.phases.images.removals import Removals
 
 # So long before a transfer begins what is in its way is removed.
 REMOVED_BEFORE_S = 60
@@ -28,12 +26,13 @@ def stage_images(draft: PlanDraft) -> None:
     images.look_again()
     needs = promised_needs(draft, images)
     plan = images.plan_of(needs)
+    removals = Removals(draft, images, [one for of_lease in needs.values() for one in of_lease])
     rooms: dict[int, int | None] = {}
     for transfer in plan.transfers:
         host_id = transfer.host_id
         if host_id not in rooms:
             rooms[host_id] = room_on(host_id, images.known, images.rules)
-        rooms[host_id] = _take_on(draft, images, transfer, rooms[host_id], needs)
+        rooms[host_id] = _take_on(draft, images, transfer, rooms[host_id], removals)
     if images.rules.ahead_s is not None:
         stage_ahead(draft, images)
     for lease_id, why in plan.left.items():
@@ -47,7 +46,7 @@ def _take_on(
     images: ImageDraft,
     transfer: PlannedTransfer,
     room_mib: int | None,
-    needs: Mapping[int, tuple[ImageNeed, ...]],
+    removals: Removals,
 ) -> int | None:
     """Order a transfer that is under way or begins now, or the removals before it; what is left of its host's pool."""
     now_s = draft.state.now_s
@@ -60,9 +59,7 @@ def _take_on(
         if transfer.begin_s > now_s + REMOVED_BEFORE_S:
             draft.wake_by(transfer.begin_s - REMOVED_BEFORE_S)
         else:
-            wanted = [one for of_lease in needs.values() for one in of_lease]
-            lacking_mib = transfer.size_mib - room_mib
-            begun = make_room(draft, images, transfer, lacking_mib, wanted, transfer.needed_s)
+            begun = removals.make_room(transfer, transfer.size_mib - room_mib, transfer.needed_s)
             # What is just ordered may be done at once; else whatever is in the way is looked at again after a while.
             draft.wake_by(now_s + 1 if begun else now_s + images.rules.retry_delay_s)
         return room_mib

@@ -24,7 +24,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.images.promised_images import brought_for, needs_at, promised_needs
-from one_preempt.core.phases.images.removals import make_room
+from one_preempt.core.phases.images.removals import Removals
 from one_preempt.core.phases.reservations.promised import has_exact_start, standing_stays
 
 _ON = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
@@ -42,6 +42,7 @@ def stage_ahead(draft: PlanDraft, images: ImageDraft) -> None:
         draft.wake_by(transfer.end_s if transfer.end_s > now_s + 1 else now_s + images.rules.retry_delay_s)
     if _is_deployment_copying(draft, images):
         return
+    removals = Removals(draft, images, (*promised, *expected))
     for transfer in may_come_ahead(expected, promised, plan, images.known, images.rules, now_s, images.up_at_s):
         lacking_mib = _lacking_mib(images, transfer, plan)
         if lacking_mib <= 0:
@@ -49,7 +50,7 @@ def stage_ahead(draft: PlanDraft, images: ImageDraft) -> None:
             draft.wake_by(transfer.end_s)
             return
         orders = len(images.orders)
-        begun = make_room(draft, images, transfer, lacking_mib, (*promised, *expected), needed_at_s=None)
+        begun = removals.make_room(transfer, lacking_mib, needed_at_s=None)
         if len(images.orders) > orders:
             # What is just ordered may be done at once.
             draft.wake_by(now_s + 1 if begun else now_s + images.rules.retry_delay_s)
