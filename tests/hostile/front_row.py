@@ -92,11 +92,11 @@ class FrontRow:
     def vm(self, vm_id: int) -> SimVm:
         return self.cloud.vms[vm_id]
 
-    def run(self, cycles: int = 1) -> CycleReport:
+    def run(self, cycles: int = 1, apart_s: int = CYCLE_S) -> CycleReport:
         """Cycles, one interval apart; the report of the last."""
         for _ in range(cycles):
             with self.lock:
-                self.cloud.advance(CYCLE_S)
+                self.cloud.advance(apart_s)
             self.clock.set(int(self.cloud.now_s))
             report = self.cycle.run()
             self.cycle_log.report(report)
