@@ -66,7 +66,8 @@ rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the inst
 fuzz: $(DEVELOPMENT) ## Try 100,000 broken inputs of each kind, for a night (FUZZ_EXAMPLES=100000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100000} RANDOM_CASES=$${RANDOM_CASES:-20000} \
 		$(BIN)/python -m pytest -n 2 $$(find tests -name 'test_*_fuzz.py') \
-		tests/core/availability tests/core/backfilling tests/core/image_staging tests/core/test_room_ahead.py
+		tests/core/availability tests/core/backfilling tests/core/image_staging \
+		$$(grep -l 'naive import CASES' tests/core/test_*.py)
 
 lint: $(DEVELOPMENT) ## Check style, types and who may import whom
 	@$(BIN)/ruff check $(CHECKED)

@@ -24,6 +24,7 @@ from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival,
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.moves import another_host
 from tests import scenario_reader
+from tests.core.availability.naive import CASES
 from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
 from tests.counted_work import lines_run
 
@@ -86,7 +87,7 @@ tied = st.fixed_dictionaries(
 )
 
 
-@settings(derandomize=True, max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=CASES // 2, deadline=None)
 @given(groups | tied, guests, promises | crowd, wishes, st.lists(rows, min_size=2, max_size=2), st.booleans())
 def test_all_instants_looked_at_together_say_what_each_says_alone(
     group: Any, there: Any, promised: Any, wish: Any, host_rows: list[int], are_placed: bool

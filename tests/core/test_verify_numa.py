@@ -14,6 +14,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, NumaCore, NumaNode
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.virtual_machine import NumaNodeRequest, Topology, VirtualMachine
+from tests.core.availability.naive import CASES
 from tests.core.recounted_cluster import WHY, cluster, codes, deploy, host, plan, running, waiting
 
 OVERFULL = "numa-overfull"
@@ -91,7 +92,7 @@ wishes = st.lists(
 )
 
 
-@settings(derandomize=True, max_examples=800, deadline=None)
+@settings(derandomize=True, max_examples=CASES // 2, deadline=None)
 @given(nodes, wishes, st.booleans(), st.integers(1, 2))
 def test_whatever_finds_room_by_the_matchmaker_is_not_refused(
     cores: Any, asked: Any, dedicated: bool, vms_thread: int

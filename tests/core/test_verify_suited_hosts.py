@@ -30,6 +30,7 @@ from one_preempt.core.verify.host_access import may_place_on
 from one_preempt.core.verify.host_requirements import meets
 from one_preempt.core.verify.recounter import Recounter
 from tests import scenario_reader
+from tests.core.availability.naive import CASES
 from tests.core.matching.test_expression_fuzz import expressions, readable
 from tests.core.matching.test_requirements import HOST, holds, objects, trees, written
 from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, lease, plan, running, waiting, with_vm
@@ -45,7 +46,7 @@ def nobody_knows(_: int) -> None:
 # -- requirements ---------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, max_examples=500)
+@settings(derandomize=True, max_examples=CASES // 2)
 @given(trees, objects)
 def test_what_is_sure_of_a_requirement_is_what_it_means(tree: tuple[Any, ...], attributes: Any) -> None:
     read = meets(written(tree), replace(host(0), attributes=attributes), nobody_knows, load_is_known=True)
@@ -53,7 +54,7 @@ def test_what_is_sure_of_a_requirement_is_what_it_means(tree: tuple[Any, ...], a
 
 
 @pytest.mark.parametrize("load_is_known", [False, True])
-@settings(derandomize=True, max_examples=500)
+@settings(derandomize=True, max_examples=CASES // 2)
 @given(text=expressions | readable)
 def test_nobody_is_refused_for_words_that_the_matchmaker_reads_otherwise(text: str, load_is_known: bool) -> None:
     attributes = {name: values for name, values in HOST.items() if name not in ("NAME", "ID", "CLUSTER_ID")}
@@ -116,7 +117,7 @@ acl_rules = st.lists(
 )
 
 
-@settings(derandomize=True, max_examples=500)
+@settings(derandomize=True, max_examples=CASES // 2)
 @given(acl_rules, st.integers(0, 3), st.integers(0, 3), st.lists(st.integers(0, 3), max_size=2))
 def test_access_is_granted_as_by_the_matchmaker(rules: Any, uid: int, gid: int, group_ids: list[int]) -> None:
     packed = tuple(AclRule(number, *fields) for number, fields in enumerate(rules))

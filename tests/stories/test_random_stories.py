@@ -13,7 +13,7 @@ from tests.stories.storyteller import Story
 from tests.stories.timed_requests import settings_about_time
 from tests.stories.world import World
 
-STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "16"))
+STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "12"))
 SHIPPED_STORIES = STORIES // 4
 STEPS = 13
 

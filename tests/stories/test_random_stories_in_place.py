@@ -14,7 +14,7 @@ from tests.stories.judge import judge
 from tests.stories.storyteller import Story
 from tests.stories.world import SETTINGS, World
 
-STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "16")) // 4
+STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "12")) // 4
 STEPS = 14
 IN_PLACE: dict[str, Any] = {
     **SETTINGS,
