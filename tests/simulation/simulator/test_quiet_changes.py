@@ -100,7 +100,7 @@ SLOW_SAVES = replace(TWO_HOSTS, durations=replace(SLOW_STORAGE.durations, boot_s
 def test_who_looks_again_finds_nothing_to_do(site: Site) -> None:
     looks: list[Plan] = []
     saved = 0
-    for seed in range(12):
+    for seed in range(8):
         workload, faults = random_workload(seed, count=16), random_faults(seed) if seed % 2 else ()
         seldom = play(workload, site, faults)
         often, idle = play_looking_again(workload, site, faults)
@@ -277,7 +277,7 @@ def crowded(
 @pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_SAVES])
 def test_who_looks_again_when_what_was_refused_is_withdrawn_finds_nothing_to_do(site: Site) -> None:
     saved = 0
-    for seed in range(12):
+    for seed in range(8):
         seldom, often, idle = crowded(crowded_workload(seed), site)
         assert seldom.records == often.records
         saved += often.cycles - seldom.cycles
@@ -301,7 +301,7 @@ def queued_workload(seed: int) -> Workload:
 @pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_SAVES])
 def test_who_looks_again_while_a_queue_waits_finds_nothing_to_do(site: Site, backfilling: str) -> None:
     saved = 0
-    for seed in range(5):
+    for seed in range(3):
         seldom, often, idle = crowded(queued_workload(seed), site, backfilling, as_planned=True)
         assert seldom.records == often.records
         saved += often.cycles - seldom.cycles
