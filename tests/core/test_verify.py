@@ -162,6 +162,34 @@ def test_only_what_was_marked_for_rescheduling_moves_without_a_preemption_and_on
     assert codes(cluster([host(0, [marked])], [marked]), plan(replace(move, host_id=0))) == ["not-elsewhere"]
 
 
+def test_a_move_that_has_begun_may_be_repeated_although_nothing_is_marked_any_more() -> None:
+    move = Action("reschedule/1/1", ActionKind.MIGRATE, 1, 1, WHY, host_id=1)
+    begun = ActionRecord(
+        move.id,
+        ActionKind.MIGRATE,
+        1,
+        1,
+        None,
+        1,
+        None,
+        "reschedule",
+        "it was marked",
+        NOW_S,
+        1,
+        Outcome.ACCEPTED,
+        NOW_S,
+    )
+    vm = replace(running(1, 1), lcm_state=LcmState.SAVE_MIGRATE)
+    state = replace(cluster([host(0), host(1, [vm])], [vm]), actions={move.id: begun})
+    assert codes(state, plan(move)) == []
+    assert codes(replace(state, actions={}), plan(move)) != []
+
+
+def test_a_move_of_a_vm_that_is_gone_is_refused() -> None:
+    move = Action("reschedule/1/1", ActionKind.MIGRATE, 1, 1, WHY, host_id=1)
+    assert codes(cluster([host(0), host(1)], []), plan(move)) != []
+
+
 def test_a_device_is_not_given_twice() -> None:
     both = [replace(waiting(n), pci_requests=(PCI,)) for n in (1, 2)]
     for gpus, expected in ((2, []), (1, ["device-double-use"])):

@@ -187,6 +187,25 @@ def test_room_that_is_being_made_is_promised_to_nobody_else_before_that_is_given
     assert codes(state, replace(books, ended_preemptions=(given_up,))) == []
 
 
+def test_room_that_is_being_made_on_two_hosts_is_kept_on_each() -> None:
+    state, preemption = making_room(None)
+    later = Piece(0, 2, 5, 9)
+    more = {300: waiting(300, cpus=2, gib=0, state=VmState.HOLD), 401: waiting(401, cpus=0, gib=0)}
+    pair = replace(state.leases[400], vm_ids=(400, 401))
+    on_two = replace(preemption, placements=(*preemption.placements, Placement(401, 1)))
+    state = replace(
+        state,
+        snapshot=replace(
+            state.snapshot, vms={**state.snapshot.vms, **more}, hosts={**state.snapshot.hosts, 1: host(1)}
+        ),
+        leases={**state.leases, 300: accepted(300, later), 400: pair},
+        lease_of_vm={**state.lease_of_vm, 300: 300, 401: 400},
+        preemptions=(OpenPreemption(on_two, NOW_S),),
+    )
+    books = replace(plan(), bookings=(Booking(300, (reservation(300, later),)),))
+    assert codes(state, books) == ["promise-broken"]
+
+
 def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:
     state, made = told(Case(2, runs=[Piece(0, 2, 0, 5)], promised=[], booked=[Piece(0, 2, 1, 9)], starts=[]))
     assert codes(state, made) == ["promise-broken"]

@@ -72,6 +72,12 @@ def test_a_vm_that_still_runs_has_fallen_back_once_the_call_had_its_time(
     assert observe_action(accepted, RUNS, NOW_S) is progress
 
 
+@pytest.mark.parametrize("vm", [RUNS, LEAVES, OUT, None], ids=["runs", "leaves", "is out", "is gone"])
+def test_nothing_that_happens_is_the_effect_of_a_call_that_was_never_made(vm: VirtualMachine | None) -> None:
+    intended = replace(STOP, attempts=0, outcome=None, outcome_at_s=None)
+    assert observe_action(intended, vm, NOW_S) is Progress.TO_ISSUE
+
+
 @pytest.mark.parametrize(
     ("reserved", "counted"),
     [
