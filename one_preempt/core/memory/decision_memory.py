@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
-from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.host_power.hosts_to_come import ExpectedHosts
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
@@ -48,6 +50,8 @@ class DecisionMemory(Struct, eq=False):
     expected_hosts: ExpectedHosts | None = None
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None
+    # Who only waits for the stay that he was promised, by lease, as the decision found it before it came to the queue.
+    undisturbed: Mapping[int, Stay] = field(default_factory=dict)
 
     def take_timeline(self) -> Timeline | None:
         """The timeline, to be changed by a decision, which gives it back when it is complete."""

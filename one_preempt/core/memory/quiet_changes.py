@@ -1,9 +1,10 @@
 """Starts and ends that need no second look: once they are decided, or nobody waits, that they are seen decides nothing.
 
 So it is with a start at once while others wait and nothing that was promised to them may come earlier: they are asked
-the same again. And with ends while one at most has a promise, as long as they leave less room than the smallest of all
-that wait needs. The same holds of a request that was refused for good and of which nothing else came: whether it is
-still there when its owner has read the answer is nothing to anybody.
+the same again. Whoever has a START reserved is asked nothing, as long as nobody is in the way then. So it is with ends
+while one at most has a promise, as long as they leave less room than the smallest of all that wait needs. The same
+holds of a request that was refused for good and of which nothing else came: whether it is still there when its owner
+has read the answer is nothing to anybody.
 
 Who is woken by every change of a VM's state looks twice for each start, when the request comes and when it runs, and
 once more when it ends. Where nobody waits, is promised anything or is to leave, such a look finds nothing to do. What
@@ -12,10 +13,12 @@ it would have written down is written down at the next one: when a VM began to r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 from msgspec import Struct
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
@@ -28,9 +31,7 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.reconciliation.observation import Progress, observe_action
 
 # Leases of these kinds may want something whenever a cycle looks at them.
-_RESTLESS = (
-    Concern.PREEMPTS, Concern.TIME, Concern.HALF_STARTED, Concern.TO_HOLD, Concern.RUNS_TO_DEADLINE, Concern.MARKED,
-)  # fmt: skip
+_RESTLESS = (Concern.HALF_STARTED, Concern.TO_HOLD, Concern.RUNS_TO_DEADLINE, Concern.MARKED)
 _DEPLOY = ActionKind.DEPLOY
 
 # Of VMs that may end: nobody waits for their room.
@@ -68,15 +69,18 @@ def quiet_changes(
         return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
     if _is_busy(state, plan):
         return NOTHING_QUIET
-    if any(action.kind is not _DEPLOY or action.after for action in plan.actions):
+    if [action for action in plan.actions if action.kind is not _DEPLOY or action.after]:
         return NOTHING_QUIET
     concerns = memory.concerns
     started = frozenset([action.vm_id for action in plan.actions])
-    if any(concerns.all(one) for one in _RESTLESS):
+    if any(map(concerns.all, _RESTLESS)):
+        return NOTHING_QUIET
+    reserved = concerns.all(Concern.TIME).keys() | concerns.all(Concern.PREEMPTS).keys()
+    if reserved and not (started and _leave_reservations_alone(state, plan, memory, reserved)):
         return NOTHING_QUIET
     waits_on_hold = _waits_on_hold(state, started)
-    promised = _promised_to_others(state, plan, started)
-    if not (promised or plan.refusals) and _nobody_else_waits(concerns, started):
+    promised = _promised_to_others(state, plan, memory, started)
+    if not (promised or plan.refusals or reserved) and _nobody_else_waits(concerns, started):
         return Quiet(started, ALL_OF_THEM if plan.wake_at_s is None and not waits_on_hold else 0)
     # Whoever waits was asked already, and gets the same answer if what was started runs from now on, as was planned.
     if waits_on_hold or not _start_at_once(state, memory, started, policies):
@@ -84,6 +88,9 @@ def quiet_changes(
     if promised > 1:
         # Each look may bring a promise forward into what another has left, and then those behind it.
         return Quiet(started) if started and not _may_come_forward(memory, state.now_s) else NOTHING_QUIET
+    if reserved:
+        # What ends may make room for another to move aside.
+        return Quiet(started)
     # Images may have to be under way for a start that is expected earlier by then.
     return Quiet(started, 0 if policies.images is not None else _vms_that_leave_too_little(state, memory, started))
 
@@ -95,9 +102,12 @@ def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bo
     of another kind would have kept them from being so, and a share of the cloud be looked for among the preparations.
     What was asked of VMs before may be under way, but has to be: what was never sent is forgotten with this plan.
     """
+    if not plan.verdicts:
+        # Asked after every plan.
+        return False
     decided = (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.power_steps)
     before = (state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids)
-    if not plan.verdicts or any((*decided, *before, plan.power_sequences, state.power.sequences)):
+    if any((*decided, *before, plan.power_sequences, state.power.sequences)):
         return False
     vms, now_s = state.snapshot.vms, state.now_s
     if any(observe_action(one, vms.get(one.vm_id), now_s) is Progress.TO_ISSUE for one in state.actions.values()):
@@ -119,10 +129,20 @@ def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bo
 
 def _is_busy(state: ClusterState, plan: Plan) -> bool:
     """Something is under way, or was refused lately."""
-    before = (state.actions, state.failed_actions, state.preemptions, state.half_seen_leases)
-    decided = (plan.preemptions, plan.ended_preemptions, plan.advised, plan.verdicts)
-    powered = (plan.power_steps, plan.power_sequences, state.power.sequences)
-    return any((*before, *decided, *powered, state.snapshot.unreadable_vm_ids))
+    return bool(
+        state.actions
+        or state.failed_actions
+        or state.preemptions
+        or state.half_seen_leases
+        or state.snapshot.unreadable_vm_ids
+        or plan.preemptions
+        or plan.ended_preemptions
+        or plan.advised
+        or plan.verdicts
+        or plan.power_steps
+        or plan.power_sequences
+        or state.power.sequences
+    )
 
 
 def _asks_for_more(policies: Policies) -> bool:
@@ -137,7 +157,7 @@ def _asks_for_more(policies: Policies) -> bool:
 
 def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool:
     """Whoever wanted room is started, as a whole."""
-    return all(started.issuperset(lease.vm_ids) for lease in concerns.all(Concern.QUEUE).values())
+    return not [lease for lease in concerns.all(Concern.QUEUE).values() if not started.issuperset(lease.vm_ids)]
 
 
 def _start_at_once(state: ClusterState, memory: DecisionMemory, started: frozenset[int], policies: Policies) -> bool:
@@ -169,15 +189,43 @@ def _vms_that_leave_too_little(state: ClusterState, memory: DecisionMemory, star
     return max(0, min(sizes, default=0) - 1 - timeline.alike.profile.free_at(state.now_s))
 
 
-def _promised_to_others(state: ClusterState, plan: Plan, started: frozenset[int]) -> int:
-    """How many that wait have a promise of room; under EASY one at most has, the head of the queue."""
-    booked = (booking.lease_id for booking in plan.bookings if booking.reservations)
-    leases = (state.leases.get(lease_id) for lease_id in {*state.reservations, *booked})
-    return sum(lease is not None and not started.issuperset(lease.vm_ids) for lease in leases)
+def _promised_to_others(state: ClusterState, plan: Plan, memory: DecisionMemory, started: frozenset[int]) -> int:
+    """How many that wait have a promise of the queue; under EASY one at most has, the head of the queue."""
+    others = {*state.reservations, *[booking.lease_id for booking in plan.bookings if booking.reservations]}
+    leases = [state.leases.get(lease_id) for lease_id in others - memory.undisturbed.keys()] if others else []
+    return sum(
+        lease is not None and lease.state is not LeaseState.RUNNING and not started.issuperset(lease.vm_ids)
+        for lease in leases
+    )
+
+
+def _leave_reservations_alone(state: ClusterState, plan: Plan, memory: DecisionMemory, reserved: Iterable[int]) -> bool:
+    """Who asks for a time, or may preempt, runs or only waits for what he was promised, and whoever was started is off
+    his hosts by then or was never there.
+
+    Nothing has to be done for him then, as before. Whoever was started stays as long as he was expected to.
+    """
+    undisturbed, leases = memory.undisturbed, state.leases
+    if any(one not in undisturbed and leases[one].state is not LeaseState.RUNNING for one in reserved):
+        return False
+    stays = memory.timeline.stays if memory.timeline is not None else {}
+    for lease_id in {action.lease_id for action in plan.actions}:
+        known, foreseen_s = stays.get(lease_id, ()), leases[lease_id].foreseen_s
+        if not known or foreseen_s is None or any(stay.end_s != state.now_s + foreseen_s for stay in known):
+            return False
+        if any(_meet(stay, later) for stay in known for later in undisturbed.values()):
+            return False
+    return True
+
+
+def _meet(stay: Stay, later: Stay) -> bool:
+    """A host of theirs is the same, and the one is not over before the other begins."""
+    is_over = stay.end_s is not None and stay.end_s <= later.start_s
+    return not is_over and not set(later.host_rows).isdisjoint(stay.host_rows)
 
 
 def _waits_on_hold(state: ClusterState, started: frozenset[int]) -> bool:
     """A lease is to be judged again, by the leases that its owner still has among others."""
     leases = state.leases
-    unsettled = (leases[lease_id] for lease_id in state.unsettled_lease_ids if lease_id in leases)
-    return any(not started.issuperset(lease.vm_ids) for lease in unsettled)
+    unsettled = [leases[lease_id] for lease_id in state.unsettled_lease_ids if lease_id in leases]
+    return bool([lease for lease in unsettled if not started.issuperset(lease.vm_ids)])

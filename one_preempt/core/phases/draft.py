@@ -79,6 +79,8 @@ class PlanDraft(Struct):
     starting: set[int] = field(default_factory=set)
     reserved: set[int] = field(default_factory=set)
     warned: set[int] = field(default_factory=set)
+    # Which of the reserved only wait for the stay that they were promised: nothing has to be done for it.
+    undisturbed: dict[int, Stay] = field(default_factory=dict)
     # Why a lease got nothing, and whether others' leaving would help; what its owner is told.
     waits: dict[int, Reason] = field(default_factory=dict)
     lacking_room: set[int] = field(default_factory=set)
@@ -305,6 +307,7 @@ class PlanDraft(Struct):
     def remember(self) -> None:
         """Leave to the next decision what it may start from. The draft is complete."""
         self.memory.matchmaker, self.memory.timeline = self.matchmaker, self.timeline
+        self.memory.undisturbed = self.undisturbed
 
     def plan(self) -> Plan:
         """The plan as a value."""

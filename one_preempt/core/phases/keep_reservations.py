@@ -52,6 +52,7 @@ def keep_reservations(draft: PlanDraft) -> None:
         if overbooked is None:
             overbooked = draft.timeline.firm_stays.overbooked()
         if _is_undisturbed(draft, lease, vms, overbooked):
+            draft.undisturbed[lease.id] = draft.timeline.stays[lease.id][0]
             _await_start(draft, lease)
             continue
         # What is done for one may take room that others count on.

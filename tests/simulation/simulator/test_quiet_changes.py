@@ -342,3 +342,53 @@ def test_what_is_refused_while_somebody_is_on_the_way_back_is_one_look() -> None
 def test_where_something_was_learned_what_is_refused_and_withdrawn_is_two_looks() -> None:
     """How long the first start took is known once the second request comes, and might be counted on."""
     assert more_looks_with_what_is_refused_at(380) == 2
+
+
+def reserved_workload(seed: int) -> Workload:
+    """Starts that are reserved, soon or far ahead, beside a queue that is never empty for long."""
+    chance = random.Random(seed)
+    requests = [one for one in queued_workload(seed).requests if one.id % 2]
+    for number in range(101, 107):
+        at_s, lasts_s = chance.randint(0, 500), chance.choice((40, 100, 250))
+        kind = chance.choice((LeaseType.DC_NON_PREEMPTABLE, LeaseType.DC_NON_PREEMPTABLE, LeaseType.DC_MIGRATABLE))
+        starts_at_s = at_s + chance.choice((0, 30, 100, 400))
+        reserved = request(
+            number, at_s, chance.randint(1, 3), lasts_s, start=StartKind.EXACT, start_at_s=starts_at_s, lease_type=kind
+        )
+        requests.append(replace(reserved, external=chance.random() < 0.3))
+    return Workload(tuple(sorted(requests, key=lambda one: one.submitted_at_s)))
+
+
+@pytest.mark.parametrize("backfilling", ["easy", "conservative"])
+@pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_SAVES])
+def test_who_looks_again_while_starts_are_reserved_finds_nothing_to_do(site: Site, backfilling: str) -> None:
+    saved = 0
+    for seed in range(3):
+        seldom, often, idle = crowded(reserved_workload(seed), site, backfilling, as_planned=True)
+        assert seldom.records == often.records
+        saved += often.cycles - seldom.cycles
+        for plan in idle:
+            assert_nothing_is_done(plan)
+    assert saved > 10
+
+
+def looks_at_once(lasts_s: int) -> int:
+    """How often is looked when somebody comes who takes all four hosts, of which two are reserved from 1000 s on."""
+    reserved = request(
+        1, 0, 2, 100, start=StartKind.EXACT, start_at_s=1000, lease_type=LeaseType.DC_NON_PREEMPTABLE, external=False
+    )
+    site, looks = Site((MachineSet(4, 100, 1024),)), list[int]()
+    settings, cloud = crowded_settings("easy", site, as_planned=True), build_cloud(site)
+    cycle = simulated_cycle(settings, cloud, "moml", tells_owners=False)
+    workload = Workload((reserved, request(2, 10, 4, lasts_s)))
+    Simulator(cloud, cycle, workload, on_cycle=lambda at_ms, _: looks.append(at_ms)).run()
+    return looks.count(10_000)
+
+
+def test_a_start_that_is_over_before_what_is_reserved_begins_is_not_looked_at() -> None:
+    assert looks_at_once(lasts_s=990) == 1
+
+
+def test_a_start_that_will_be_in_the_way_of_what_is_reserved_is_looked_at() -> None:
+    """Only then is it known by when it must leave."""
+    assert looks_at_once(lasts_s=991) == 2
