@@ -12,6 +12,7 @@ from one_preempt.core.overhead.learned import (
     LARGEST_FACTOR_FASTER,
     LARGEST_FACTOR_SLOWER,
     LearnedRates,
+    Learner,
     learn,
     robust_estimate,
 )
@@ -154,3 +155,25 @@ def test_vms_of_a_lease_are_each_priced_by_their_own_storage() -> None:
     alone = stop_price_ms(rates, datastore_id=SLOW) + stop_price_ms(rates, datastore_id=OTHER)
     assert lease_price(both, rates).overhead_ms == alone
     assert stop_price_ms(rates, datastore_id=SLOW) > stop_price_ms(rates, datastore_id=OTHER)
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            took,
+            st.sampled_from([0, 0, 0, 300, 500]),
+            st.sampled_from([OverheadKind.BOOT, OverheadKind.BOOT, OverheadKind.SUSPEND]),
+            st.sampled_from([SLOW, SLOW, OTHER]),
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 12),
+    st.integers(1, 3),
+)
+def test_who_learned_before_learns_what_is_learned_anew(observed: list[ObservedOverhead], kept: int, more: int) -> None:
+    """So many are kept of all that were observed until now, and so many more are told at a time."""
+    learner = Learner()
+    for until in range(0, len(observed) + 1, more):
+        told = tuple(observed[max(0, until - kept) : until])
+        assert learner.learned(told, CONFIGURED) == learn(told, CONFIGURED)
