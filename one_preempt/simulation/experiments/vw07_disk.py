@@ -80,8 +80,8 @@ CHOICES = {
     "replications": "10 draws of the requests; all policies and readings share them",
 }
 PEAK_MB, ACCEPTED, LATE, TRANSFERS = "peak_mb", "accepted", "refused_for_transfers", "transfers"
-PUBLISHED_GB = {EDF: 31.2, EDF_JIT: 2.4, EDF_JIT_REUSE: 3.0}
-# That of reuse is of the mixed workloads, of which the other two are 30 and 3.6.
+PUBLISHED_GB = {EDF: 31.2, EDF_JIT: 2.4}
+# Of its mixed workloads the paper says 30 and 3.6, and 3.0 with reuse: nothing that is compared here.
 _TOLERANCE = 0.2
 
 
@@ -182,7 +182,7 @@ def _claims(table: ResultTable) -> Iterator[Claim]:
     saved = {point: mean(_gb(table, point, EDF_JIT)) - mean(_gb(table, point, EDF_JIT_REUSE)) for point in points}
     yield Claim(
         "EDF/JIT takes less with reuse, in all readings",
-        "3.0 instead of 3.6 GB",
+        "of mixed workloads: 3.0 instead of 3.6 GB",
         _told(saved) + " less",
         min(saved.values()) > 0,
         required=False,
