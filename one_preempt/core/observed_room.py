@@ -254,7 +254,8 @@ def _arriving_stays(
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
     known = state.snapshot.vms
     leaving = [(known[one.vm_id], one.method) for one in preemption.victims if one.vm_id in known]
-    left_at_s = preemption.decided_at_s + policies.time.grace_s + leave_s(leaving, rates, policies.time.exclusion)
+    leaves_s = leave_s(leaving, rates, policies.time.exclusion, policies.limits.victims_in_flight)
+    left_at_s = preemption.decided_at_s + policies.time.grace_s + leaves_s
     end_at_s = None if takes_s is None else max(start_at_s, left_at_s) + takes_s
     return [Stay(lease.id, start_at_s, end_at_s, rows, amounts_of([vm for _, vm in coming]), firm=True)]
 

@@ -78,5 +78,6 @@ def worth_s(
     rules = policies.time
     run_s = max(1, rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits))
     leaving = dict(zip(lease.vm_ids, methods, strict=True))
-    leaves_s = leave_s(((vm, leaving[vm.id]) for vm in vms), rates, rules.exclusion)
+    in_flight = policies.limits.victims_in_flight
+    leaves_s = leave_s(((vm, leaving[vm.id]) for vm in vms), rates, rules.exclusion, in_flight)
     return start_s(vms, rates, rules.exclusion) + run_s + rules.grace_s + leaves_s + rules.preparation_margin_s

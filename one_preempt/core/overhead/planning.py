@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 
 from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.model.lease import PreemptionMethod
@@ -41,10 +42,32 @@ def return_s(
 
 
 def leave_s(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]],
+    rates: RatesByStorage,
+    exclusion: Exclusion,
+    at_once: int | None = None,
 ) -> int:
-    """From the first call until the last of the VMs holds nothing on its host any more."""
-    return max(leave_lanes_s(leaving, rates, exclusion).values(), default=0)
+    """From the first call until the last of the VMs holds nothing on its host any more.
+
+    `at_once`: so many of them leave together, and each later one waits for an earlier one; None: all may.
+    """
+    vms = list(leaving)
+    lanes_s = leave_lanes_s(vms, rates, exclusion).values()
+    return max(*lanes_s, 0 if at_once is None else leave_in_turns_s(vms, rates, at_once), 0)
+
+
+def leave_in_turns_s(
+    leaving: Sequence[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, at_once: int
+) -> int:
+    """The same where only so many leave `at_once`, and nothing else excludes any: at most so long, in whatever order.
+
+    0 where all of them may. Who waits for whom are rows, none of which has more VMs than there are turns.
+    """
+    turns = -(-len(leaving) // at_once)
+    if turns <= 1:
+        return 0
+    took_ms = (_leave_ms(vm, method, rates.at(_datastore_id(vm))) for vm, method in leaving)
+    return -(-sum(nlargest(turns, took_ms)) // MS_PER_S)
 
 
 def leave_lanes_s(

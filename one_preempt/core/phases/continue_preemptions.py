@@ -24,7 +24,6 @@ from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.observed_room import left_of_promise
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import lent_room
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
@@ -37,6 +36,7 @@ from one_preempt.core.phases.preempting.sequence import (
     waits_for,
 )
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
 from one_preempt.core.phases.reservations.stays import book
 from one_preempt.core.queue_turn import may_start
@@ -130,7 +130,7 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
 
 def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
     """When the last of its victims will have left if that takes as long as is planned."""
-    vms, exclusion = draft.state.snapshot.vms, draft.policies.time.exclusion
+    vms = draft.state.snapshot.vms
     unsent = [victim for victim in outstanding if not _is_under_way(draft, preemption, victim)]
     # Those that have left already had their turn before the others.
     sent = [victim for victim in preemption.victims if victim.vm_id in vms and victim not in unsent]
@@ -141,7 +141,7 @@ def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victi
     ]
     first_s = max(draft.state.now_s, preemption.decided_at_s + draft.policies.time.grace_s)
     return max(
-        began_s + leave_s([(vms[victim.vm_id], victim.method) for victim in leaving], draft.rates, exclusion)
+        began_s + leaves_s(draft, [(vms[victim.vm_id], victim.method) for victim in leaving])
         for began_s, leaving in ((min(sent_at_s, default=first_s), sent), (first_s, unsent))
         if leaving
     )
@@ -197,7 +197,7 @@ def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption) -> int:
     """When its victims were to have left: by its START; else as soon as all of them can."""
     preemption, vms = open_preemption.preemption, draft.state.snapshot.vms
     leaving = [(vms[victim.vm_id], victim.method) for victim in preemption.victims if victim.vm_id in vms]
-    left_by_s = open_preemption.opened_at_s + leave_s(leaving, draft.rates, draft.policies.time.exclusion)
+    left_by_s = open_preemption.opened_at_s + leaves_s(draft, leaving)
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     if lease is None or lease.verdict is not Verdict.ACCEPTED:
         return left_by_s

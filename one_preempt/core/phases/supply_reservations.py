@@ -16,7 +16,6 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.memory.known_wakings import Wakings
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import may_be_staged
@@ -25,7 +24,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import take_orders_to_wake
 from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import promised_wakings
-from one_preempt.core.phases.reservations.leaving_in_time import spared_until_s, who_must_leave
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken
 from one_preempt.core.phases.reservations.stays import book, stay_at
@@ -111,7 +110,7 @@ def _leave_in_time(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     if not leaving:
         return not is_taken(draft, lease, stay)
     time = draft.policies.time
-    takes_s = leave_s(leaving, draft.rates, time.exclusion) + time.grace_s + time.preparation_margin_s
+    takes_s = leaves_s(draft, leaving) + time.grace_s + time.preparation_margin_s
     return max(draft.state.now_s, spared_until_s(draft, leaving)) + takes_s <= stay.start_s
 
 

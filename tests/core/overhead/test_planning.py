@@ -41,6 +41,15 @@ def test_what_is_being_read_back_takes_as_long_as_it_was_to_take(state: LcmState
     assert start_s([on_its_way(1, LcmState.RUNNING), on_its_way(2, state)], RATES, SHARED) == 2 * 100 + 2
 
 
+def test_of_those_who_leave_so_many_at_once_the_last_waits_for_its_turn() -> None:
+    vms = [on_its_way(number, LcmState.RUNNING) for number in range(1, 6)]
+    leaving = [(one, PreemptionMethod.STOP) for one in vms]
+    assert [leave_s(leaving, RATES, Exclusion.NONE, at_once) for at_once in (1, 2, 4, 5, 8)] == [50, 30, 20, 10, 10]
+    # What the storage does one after another anyway takes no longer by that.
+    assert leave_s(leaving, RATES, SHARED, 2) == leave_s(leaving, RATES, SHARED) == 50
+    assert leave_s([], RATES, SHARED, 2) == 0
+
+
 def test_what_leaves_now_takes_the_time_of_its_return_and_not_that_of_its_leaving() -> None:
     running = [on_its_way(1, LcmState.RUNNING), on_its_way(2, LcmState.RUNNING)]
     for method in (PreemptionMethod.STOP, PreemptionMethod.SUSPEND, PreemptionMethod.MIGRATE):

@@ -11,11 +11,11 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import VictimRules
 from one_preempt.core.model.plan import Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
 from one_preempt.core.phases.queue.moves import another_host, hold_target
 from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.phases.reservations.stays import stay_at
 from one_preempt.core.victims import (
@@ -89,11 +89,10 @@ def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[Poss
     """Some of `chosen` would be done before they could be saved, where others were promised their room by then."""
     if not draft.timeline.firm_stays.reservations():
         return None
-    rules, now_s = draft.policies.time, draft.state.now_s
-    found: set[int] = set()
+    now_s, found = draft.state.now_s, set[int]()
     for one in chosen:
         ends_s, vms = one.lease.expected_end_at_s, draft.members(one.lease)
-        left_s = now_s + rules.grace_s + leave_s(zip(vms, one.methods, strict=True), draft.rates, rules.exclusion)
+        left_s = now_s + draft.policies.time.grace_s + leaves_s(draft, zip(vms, one.methods, strict=True))
         if ends_s is None or not now_s < ends_s < left_s:
             continue
         rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]

@@ -17,7 +17,6 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
@@ -36,7 +35,7 @@ from one_preempt.core.phases.preempting.sequence import named_leases, sequence_a
 from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
-from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare
+from one_preempt.core.phases.reservations.leaving_in_time import lay_back, leaves_s, prepare
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
 from one_preempt.core.phases.reservations.room_ahead import has_ended_by
 from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
@@ -274,9 +273,9 @@ def _decide_or_undo(
     prepared = [(one, draft.preparations.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
-    rules, is_due = draft.policies.time, wanted.start_s <= draft.state.now_s
-    leaves_s = rules.grace_s + leave_s(_leaving(draft, chosen), draft.rates, rules.exclusion) if is_due else 0
-    _hold_for(draft, wanted, placements, leaves_s)
+    is_due = wanted.start_s <= draft.state.now_s
+    later_s = draft.policies.time.grace_s + leaves_s(draft, _leaving(draft, chosen)) if is_due else 0
+    _hold_for(draft, wanted, placements, later_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
     if outcome is not None:

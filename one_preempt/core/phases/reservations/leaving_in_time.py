@@ -6,7 +6,7 @@ else's time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import add
 
 from one_preempt.core.availability.lanes import Operation
@@ -18,7 +18,7 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
-from one_preempt.core.overhead.planning import leave_lanes_s
+from one_preempt.core.overhead.planning import leave_in_turns_s, leave_lanes_s, leave_s
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, there_at
@@ -43,21 +43,28 @@ def prepare(
     rules, not_before_s = draft.policies.time, max(draft.state.now_s, not_before_s or 0)
     lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
     end_by_s = start_s - rules.preparation_margin_s
+    in_turns_s = leave_in_turns_s(leaving, draft.rates, draft.policies.limits.victims_in_flight)
+    begin_s = end_by_s - max(in_turns_s, *lanes_s.values())
     if rules.exclusion is Exclusion.NONE:
-        begin_s = end_by_s - max(lanes_s.values()) - rules.grace_s
-        prepared = Preparation(begin_s, ())
+        prepared = Preparation(begin_s - rules.grace_s, ())
     else:
         operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
         starts = draft.lanes.as_late_as_possible(operations, not_before_s, end_by_s)
         if starts is None:
             return None
         slots = tuple((one.lane, at_s, at_s + one.duration_s) for one, at_s in zip(operations, starts, strict=True))
-        prepared = Preparation(min((at_s for _, at_s, _ in slots), default=end_by_s) - rules.grace_s, slots)
+        prepared = Preparation(min((begin_s, *starts)) - rules.grace_s, slots)
     if prepared.begin_s < not_before_s:
         return None
     draft.preparations[lease_id] = prepared
     _occupy(draft, prepared, 1)
     return prepared
+
+
+def leaves_s(draft: PlanDraft, leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]]) -> int:
+    """How long all of `leaving` take to leave for others, as many at once as the administrator's limit allows."""
+    policies = draft.policies
+    return leave_s(leaving, draft.rates, policies.time.exclusion, policies.limits.victims_in_flight)
 
 
 def lay_back(draft: PlanDraft, lease_id: int, before: Preparation | None) -> None:

@@ -23,7 +23,13 @@ from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_from_s, matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
-from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare, spared_until_s, who_must_leave
+from one_preempt.core.phases.reservations.leaving_in_time import (
+    lay_back,
+    leaves_s,
+    prepare,
+    spared_until_s,
+    who_must_leave,
+)
 from one_preempt.core.phases.reservations.promised import not_before_s
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
@@ -76,7 +82,7 @@ def leaving_lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
     if prepare(draft, lease.id, stay.start_s, leaving, draft.state.now_s + spared_s) is not None:
         return 0
     rules = draft.policies.time
-    return spared_s + leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    return spared_s + leaves_s(draft, leaving) + rules.grace_s + rules.preparation_margin_s
 
 
 def plan_rest(
@@ -87,7 +93,7 @@ def plan_rest(
     if left_s is None:
         return None
     leaving, exclusion = list(zip(vms, methods, strict=True)), policies.time.exclusion
-    gone_at_s = draft.state.now_s + policies.time.grace_s + leave_s(leaving, draft.rates, exclusion)
+    gone_at_s = draft.state.now_s + policies.time.grace_s + leaves_s(draft, leaving)
     with overruns_going_on(draft, lease):
         return plan_stays(draft, lease, vms, gone_at_s, return_s(leaving, draft.rates, exclusion) + left_s)
 
@@ -189,12 +195,12 @@ def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         and (rules.suspension is Suspension.ALL or (rules.suspension is Suspension.SERIAL_ONLY and len(vms) == 1))
     )
     stopped = [(vm, PreemptionMethod.STOP) for vm in vms]
-    leaves_s = leave_s(stopped, draft.rates, rules.exclusion)
+    saved_s = leave_s(stopped, draft.rates, rules.exclusion)
     return PieceRules(
         splittable=splittable,
         minimum_piece_s=max(1, rules.least_run_before_suspension_s),
         resume_s=return_s(stopped, draft.rates, rules.exclusion),
-        suspend_s=leaves_s + rules.grace_s + rules.preparation_margin_s,
+        suspend_s=saved_s + rules.grace_s + rules.preparation_margin_s,
     )
 
 
