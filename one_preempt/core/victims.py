@@ -78,8 +78,9 @@ def possible_victims(
     spared: dict[str, int] = {}
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
-        outlived = overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
-        if not (lease.terms.type.preemptable or outlived) or lease.state not in _ON_HOSTS:
+        outlived = has_overrun(lease, state.now_s)
+        preemptable = lease.terms.type.preemptable or (outlived and overrun is Overrun.PREEMPT)
+        if not preemptable or lease.state not in _ON_HOSTS:
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         cause = "leaving or starting already" if lease_id in busy_leases else ""
@@ -109,6 +110,7 @@ def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[i
 
 
 def _why_lease_is_spared(lease: Lease, *, outlived: bool) -> str:
+    """MAX_SUSPENSIONS is for the DURATION: nobody knows for how long it would spare what has `outlived` that."""
     if lease.state is not LeaseState.RUNNING:
         return "paused by their owners or failed"
     return "with MAX_SUSPENSIONS used up" if is_guarded(lease) and not outlived else ""
