@@ -213,7 +213,10 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         return ()
     before = draft.timeline.withdraw(lease.id)
     if lease.terms.deadline_at_s is not None:
-        stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
+        with overruns_going_on(draft, lease):
+            found = plan_stays(draft, lease, vms, ready_at_s, whole_s)
+        # Only where it can be done in time nowhere else it is left to hope that what outlives its DURATION ends.
+        stays = tuple(found or plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
     else:
         stay = _earliest_stay(draft, lease, vms, ready_at_s, whole_s)
         stays = () if stay is None else (stay,)
