@@ -24,8 +24,8 @@ class ImageState(IntEnum):
     LOCKED_USED_PERS = 10
 
 
-# Its file is complete, and nobody writes to it.
-COPYABLE_STATES = frozenset({ImageState.READY, ImageState.USED, ImageState.CLONE, ImageState.LOCKED_USED})
+# Its file is complete, and nobody writes to it. In LOCKED_USED VMs wait until it is: oned copies into the file.
+COPYABLE_STATES = frozenset({ImageState.READY, ImageState.USED, ImageState.CLONE})
 
 
 class StoredImage(Struct, frozen=True):

@@ -22,7 +22,7 @@ def test_a_file_is_told_with_its_size_and_its_name(tmp_path: Path) -> None:
     assert (file.name, file.size, file.path) == ("a1b2c3", 2_000_000, f"{tmp_path}//datastores/1/a1b2c3")
 
 
-@pytest.mark.parametrize("state", [ImageState.READY, ImageState.USED, ImageState.CLONE, ImageState.LOCKED_USED])
+@pytest.mark.parametrize("state", [ImageState.READY, ImageState.USED, ImageState.CLONE])
 def test_an_image_that_others_read_is_copied(tmp_path: Path, state: ImageState) -> None:
     storage = Storage(tmp_path)
     storage.change(state=state)
@@ -34,6 +34,7 @@ def test_an_image_that_others_read_is_copied(tmp_path: Path, state: ImageState) 
     [
         ({"persistent": True}, "is persistent"),
         ({"state": ImageState.LOCKED}, "is LOCKED: it can be copied when it is ready"),
+        ({"state": ImageState.LOCKED_USED}, "is LOCKED_USED: it can be copied when it is ready"),
         ({"state": 99}, "is in state 99"),
         ({"source": "one/one-7"}, "is no file of datastore 1"),
         ({"source": "dummy_path"}, "is no file of datastore 1"),
