@@ -48,7 +48,9 @@ def next_turn(
     whole = sum(shares[zone] for zone in eligible)
     parts = tuple(shares[zone] / whole for zone in eligible)
     fastest = next((eligible.index(zone) for zone in allocation.by_speed if zone in eligible), 0)
-    place = policy.cluster(Routing(parts, fastest, seed), [ahead.get(zone, 0.0) for zone in eligible], sent)
+    # Drawn anew where some have refused: the draw that fell on these would always fall on the same one of the others.
+    drawn_by = seed + len(zones) - len(open_ones)
+    place = policy.cluster(Routing(parts, fastest, drawn_by), [ahead.get(zone, 0.0) for zone in eligible], sent)
     charges = {
         zone: round((at == place) - part, BALANCE_DIGITS)
         for at, (zone, part) in enumerate(zip(eligible, parts, strict=True))

@@ -85,6 +85,17 @@ def test_a_zone_that_was_away_has_nothing_to_catch_up_with() -> None:
     assert sorted(sent(RTDP, [half] * 2)[0]) == ["north", "south"]
 
 
+def test_what_a_zone_refuses_is_drawn_anew_among_the_others() -> None:
+    in_force, went = allocation(0.5, 0.25, 0.25), Counter[str]()
+    for number in range(1000):
+        first = next_turn(RND, in_force, ZONES, {}, number)
+        if first is not None and first.zone == "north":
+            second = next_turn(RND, in_force, ZONES, {}, number, without={"north"})
+            assert second is not None
+            went[second.zone] += 1
+    assert went["south"] == pytest.approx(went["west"], rel=0.2)
+
+
 def test_what_was_charged_is_taken_back_without_a_rest() -> None:
     turn = next_turn(RTDP, allocation(1 / 3, 1 / 3, 1 / 3), ZONES, {}, 0)
     assert turn is not None
