@@ -47,7 +47,9 @@ class Look(Struct, frozen=True):
 def looked(seen: SeenZone, tokens: Mapping[str, int], rules: MeasuringRules, now_s: int) -> Look:
     """From what was seen of a zone; `tokens` tells external VMs from those of its own users."""
     local, external = by_token(seen.runs, tokens)
-    return Look(measured(seen.hosts, local, rules.counted, now_s, rules.window_s), external, seen.problems)
+    runs = [run for of_request in external.values() for run in of_request]
+    measure = measured(seen.hosts, local, rules.counted, now_s, rules.window_s, runs)
+    return Look(measure, external, seen.problems)
 
 
 def question(

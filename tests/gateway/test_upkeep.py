@@ -77,6 +77,19 @@ def test_what_external_requests_computed_is_found_in_their_zone(world: Federatio
     assert all(zone["local"]["rate_per_s"] == 0 for zone in measured["zones"]), "external ones are nobody's own"
 
 
+def test_external_vms_that_run_for_longer_than_the_window_take_away_what_they_occupy(world: Federation) -> None:
+    answer = world.submitted()
+    zone = world.zones[answer["zone"]]
+    with zone.lock:
+        for vm_id in answer["vm_ids"]:
+            zone.cloud.vm_deploy(ONEADMIN, vm_id, 0)
+    world.round(HOUR_S)
+    pass_time(world, 14 * 24 * HOUR_S)
+    world.round()
+    standing = {one["name"]: one["measure"]["standing"] for one in world.told("oneadmin", "rates")["zones"]}
+    assert standing == pytest.approx(dict.fromkeys(world.zones, 0.0) | {answer["zone"]: 1.0})
+
+
 def test_what_was_ended_before_it_ran_is_over(world: Federation) -> None:
     answer = world.submitted()
     zone = world.zones[answer["zone"]]

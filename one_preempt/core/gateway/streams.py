@@ -75,14 +75,19 @@ class ZoneMeasure(Struct, frozen=True):
 
 
 def measured(
-    hosts: Sequence[HostRoom], local_runs: Sequence[VmRun], counted: Counted, now_s: int, window_s: int
+    hosts: Sequence[HostRoom],
+    local_runs: Sequence[VmRun],
+    counted: Counted,
+    now_s: int,
+    window_s: int,
+    external_runs: Sequence[VmRun] = (),
 ) -> ZoneMeasure:
-    """A zone from its hosts, and from the runs of its own users' VMs."""
+    """A zone from its hosts, and the runs of its own users' VMs; those of external requests may stand there, too."""
     from_s = now_s - window_s
     elements = math.fsum(host.elements(counted) for host in hosts)
     standing = math.fsum(
         run.elements(counted) * run.ran_between_s(from_s, now_s) / window_s
-        for run in local_runs
+        for run in (*local_runs, *external_runs)
         if run.is_standing(from_s, now_s)
     )
     coming = [run for run in local_runs if not run.is_standing(from_s, now_s)]

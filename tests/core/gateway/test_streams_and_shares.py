@@ -101,6 +101,13 @@ def test_what_is_older_than_the_window_takes_elements_away_and_is_no_request() -
     assert (found.local.rate_per_s, found.local.mean_work) == (0.0, None)
 
 
+def test_external_vms_that_stay_take_elements_away_as_others_do() -> None:
+    """Else a zone that is full of them would look empty, and get still more."""
+    stays, comes = run(1, 2 * WEEK_S, 0, cores=10, living=True), run(2, 7200, 3600, cores=4)
+    found = measured([HostRoom(32, 64)], [], Counted.CPU, NOW_S, WEEK_S, [stays, comes])
+    assert (found.elements, found.standing, found.local.rate_per_s) == (32, 10.0, 0.0)
+
+
 def test_a_year_that_ended_is_no_request_of_this_week() -> None:
     """As one it would be most of the work that local requests bring, and the zone would count as full for a week."""
     short = [run(number, 7200 * number, 3600) for number in range(1, 21)]
