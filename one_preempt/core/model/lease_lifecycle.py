@@ -17,6 +17,7 @@ from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.virtual_machine import (
     FAILURE_STATES,
     OFF_HOST_STATES,
+    SUSPENDED_STATES,
     LcmState,
     VirtualMachine,
     VmState,
@@ -70,7 +71,6 @@ _MOVING = frozenset(
         LcmState.PROLOG_MIGRATE,
         LcmState.BOOT_MIGRATE,
         LcmState.PROLOG_MIGRATE_POWEROFF,
-        LcmState.PROLOG_MIGRATE_SUSPEND,
         LcmState.PROLOG_MIGRATE_UNKNOWN,
     }
 )
@@ -97,6 +97,7 @@ _ACTIVE_PHASES: dict[int, VmPhase] = {
     **dict.fromkeys(_MOVING, VmPhase.MOVING),
     **dict.fromkeys(FAILURE_STATES, VmPhase.FAILED),
     **dict.fromkeys(OFF_HOST_STATES, VmPhase.OUT),
+    **dict.fromkeys(SUSPENDED_STATES, VmPhase.PAUSED),
     LcmState.RUNNING: VmPhase.RUNNING,
 }
 
@@ -110,7 +111,7 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
 
 def phase_in_place(vm: VirtualMachine) -> VmPhase:
     """The phase of a VM that we suspended on its host: LEAVING while it is saved, and then OUT."""
-    if vm.state == VmState.SUSPENDED:
+    if vm.is_suspended:
         return VmPhase.OUT
     saved = vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.SAVE_SUSPEND
     return VmPhase.LEAVING if saved else phase_of(vm)

@@ -292,6 +292,11 @@ class VirtualMachine(Struct, frozen=True):
         return self.state == VmState.SUSPENDED and self.is_locked_by_scheduler(own_uid)
 
     @property
+    def is_suspended(self) -> bool:
+        """SUSPENDED, or so and in the middle of what oned does to the disks of such a VM."""
+        return self.state is VmState.SUSPENDED or (self.state is _ACTIVE and self.lcm_state in SUSPENDED_STATES)
+
+    @property
     def is_running(self) -> bool:
         """ACTIVE and RUNNING."""
         return self.state == VmState.ACTIVE and self.lcm_state == LcmState.RUNNING
@@ -371,6 +376,10 @@ SAVING_STATES = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
 OFF_HOST_STATES = frozenset(
     {LcmState.DISK_RESIZE_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_STOPPED}
 )
+SUSPENDED_STATES = frozenset({
+    LcmState.HOTPLUG_SAVEAS_SUSPENDED, LcmState.DISK_SNAPSHOT_SUSPENDED, LcmState.DISK_SNAPSHOT_REVERT_SUSPENDED,
+    LcmState.DISK_SNAPSHOT_DELETE_SUSPENDED, LcmState.PROLOG_MIGRATE_SUSPEND,
+})  # fmt: skip
 CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
 COPIED_FROM_SOURCE = frozenset({
     LcmState.PROLOG_MIGRATE, LcmState.PROLOG_MIGRATE_FAILURE,

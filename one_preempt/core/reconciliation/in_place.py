@@ -18,10 +18,9 @@ from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 
 _NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
-_SAVED = (VmState.SUSPENDED.name, LcmState.SAVE_SUSPEND.name)
 
 
 class Preempted(Protocol):
@@ -60,18 +59,23 @@ def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases
         vm = snapshot.vms.get(record.vm_id)
         if vm is None or record.attempts == 0 or record.outcome in _NOT_DONE:
             continue
-        if record.kind is ActionKind.SUSPEND and vm.state_name in _SAVED and vm.host_id == record.host_id:
+        if record.kind is ActionKind.SUSPEND and _is_saved(vm) and vm.host_id == record.host_id:
             occasions[vm.id] = record.preemption_id or record.id
         elif record.kind is ActionKind.LOCK and vm.is_locked_by_scheduler(snapshot.own_uid):
             locks.add(vm.id)
     for lease in leases:
         if lease.preempted_by is not None:
             for vm in (snapshot.vms[vm_id] for vm_id in lease.vm_ids if vm_id in snapshot.vms):
-                if vm.id not in occasions and vm.state == VmState.SUSPENDED and says_in_place(vm):
+                if vm.id not in occasions and vm.is_suspended and says_in_place(vm):
                     occasions[vm.id] = f"lost@{lease.preempted_by}-{vm.history[-1].start_at_s}"
                     if vm.is_set_aside(snapshot.own_uid):
                         locks.add(vm.id)
     return InPlace(occasions, frozenset(locks)) if occasions or locks else NOTHING_IN_PLACE
+
+
+def _is_saved(vm: VirtualMachine) -> bool:
+    """Suspended, or about to be."""
+    return vm.is_suspended or vm.state_name == LcmState.SAVE_SUSPEND.name
 
 
 def was_in_place(vm: VirtualMachine, own_uid: int) -> bool:

@@ -13,7 +13,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
-from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, SUSPENDED_STATES, LcmState, VirtualMachine, VmState
 
 
 class Progress(StrEnum):
@@ -33,7 +33,9 @@ class Progress(StrEnum):
 LEAVING_KINDS = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 MOVING_KINDS = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS | {ActionKind.SUSPEND}
-_AT_REST = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
+_AT_REST = frozenset(
+    {VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name, *(LcmState(one).name for one in SUSPENDED_STATES)}
+)
 
 
 # What a VM that was to start shows; one that still waits has not moved.
