@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from one_preempt.adapters.opennebula import untold_pools
 from one_preempt.adapters.opennebula.oned_errors import OtherFault
 from one_preempt.adapters.opennebula.untold_pools import AGAIN
+from one_preempt.ports import CloudUnavailable
+from one_preempt.simulation.emulator import vm_document, xml_writing
 from tests.hostile.front_row import front_row
+from tests.hostile.test_smuggled_markup import unminded
 
 EMOJI = "\U0001f600"
 PLACES = {"name": f'NAME="{EMOJI}"', "lease": f'LEASE=[TYPE="{EMOJI}"]', "words": f'NOTE="{EMOJI}"'}
@@ -84,3 +89,45 @@ def test_hundreds_of_them_cost_no_call_each_in_every_reading(tmp_path: Path) -> 
             row.vm(mended).user_template["NOTE"] = ["mended"]
         row.run(5)
         assert [vm for vm in untold if row.is_running(vm)] == [untold[0], untold[AGAIN], untold[-1]], row.log
+
+
+def test_with_a_flood_of_objects_beside_it_the_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What keeps a pool from being sent is found before it is asked who has forged objects in it, and not met again."""
+    for module in (xml_writing, vm_document):
+        monkeypatch.setattr(module, "cdata", unminded)
+    with front_row(tmp_path) as row:
+        flood = "]]></A><n:x/>" + "".join(f"<VM><ID>{vm_id}</ID></VM>" for vm_id in range(100)) + "<A><![CDATA["
+        intruders = [row.submit("paul") for _ in range(3)]
+        vm = row.submit("eva")
+        intruders += [row.submit("paul") for _ in range(3)]
+        for intruder in intruders[::2]:
+            row.vm(intruder).user_template["A"] = [flood]
+        for intruder in intruders[1::2]:
+            row.vm(intruder).user_template["A"] = [EMOJI]
+        report = row.run()
+        assert report.state is not None
+        assert report.state.snapshot.vms.keys() == {vm}
+        assert report.state.snapshot.unreadable_vm_ids == {*intruders}
+        row.run(2)
+        assert row.is_running(vm), row.log
+
+
+def test_of_more_than_one_reading_can_find_the_next_ones_find_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands between those that are known costs a call each, and takes nothing from the search."""
+    monkeypatch.setattr(untold_pools, "MOST_SPLITS", 40)
+    with front_row(tmp_path) as row:
+        crowd = [row.submit("paul", cpu="0.1", memory="1") for _ in range(32)]
+        for untold in crowd[::2]:
+            row.vm(untold).user_template["A"] = [EMOJI]
+        with pytest.raises(CloudUnavailable):
+            row.run()
+        with suppress(CloudUnavailable):
+            row.run()
+        report = row.run()
+        assert report.state is not None
+        assert report.state.snapshot.vms.keys() == {*crowd[1::2]}
+        assert report.state.snapshot.unreadable_vm_ids == {*crowd[::2]}

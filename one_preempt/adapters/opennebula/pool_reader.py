@@ -19,7 +19,6 @@ from one_preempt.adapters.opennebula.oned_errors import (
     ReplicationError,
 )
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
-from one_preempt.adapters.opennebula.trusted_pools import as_trusted
 from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import (
@@ -121,9 +120,7 @@ def read_documents(transport: OnedTransport, untold: UntoldPools | None = None) 
     documents: dict[str, bytes] = {}
     for name, parameters in CALLS:
         try:
-            wanted = partial(_holders, transport, name, documents)
-            answer = untold.document(name, parameters, wanted)
-            documents[name] = as_trusted(transport, name, answer, wanted)
+            documents[name] = untold.document(name, parameters, partial(_holders, transport, name, documents))
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
     return documents

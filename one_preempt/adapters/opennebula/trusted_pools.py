@@ -13,7 +13,7 @@ from lxml import etree
 from msgspec import Struct, field
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
-from one_preempt.adapters.opennebula.oned_errors import NoExistsError, OnedError
+from one_preempt.adapters.opennebula.oned_errors import NoExistsError, OnedError, OtherFault
 from one_preempt.adapters.opennebula.pool_pieces import (
     GREATEST_ID,
     Piece,
@@ -43,6 +43,7 @@ class Pool(Struct, frozen=True):
 
 
 _ALL, _NOT_DONE = -2, -1
+_NOT_SENT = -500
 _STATE = re.compile(rb"<STATE>[0-9]{1,9}</STATE><LCM_STATE>[0-9]{1,9}</LCM_STATE>")
 POOLS = {
     pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info", lambda first, last: (_ALL, first, last, _NOT_DONE)),
@@ -62,21 +63,12 @@ def as_trusted(
     `CloudUnavailable`. Objects that cannot be told are there by their ids alone: they have not ended.
     """
     pool = POOLS.get(name)
-    if pool is None or is_as_written(document):
-        return document
-    if not _is_whole(document, pool):
-        # Something else, or cut off: whoever reads it says so.
-        return document
-    asking = _Asking(transport, name, pool)
-    pieces = pieces_of(document, pool.name, pool.tag)
-    if len(pieces.suspect) <= FEW or pool.part is None:
-        told = list(asking.each({piece.id for piece in pieces.suspect}, wanted))
-    else:
-        told = list(asking.between(pieces, 0, GREATEST_ID))
-    texts = [piece.text for piece in pieces.before] + told + [piece.text for piece in pieces.behind]
-    # They stand behind the last object, and are nobody's words.
-    defaults = b"" if pieces.behind else _defaults(document, pool)
-    return b"".join([f"<{pool.name}>".encode(), *texts, defaults, f"</{pool.name}>".encode()])
+    return document if pool is None else Asking(transport, name, pool).trusted(document, wanted)
+
+
+def is_not_sent(error: OnedError) -> bool:
+    """Is in the answer what oned's XML-RPC library cannot send?"""
+    return error.code == _NOT_SENT and "UTF-8" in error.text
 
 
 def _is_whole(document: bytes, pool: Pool) -> bool:
@@ -84,13 +76,35 @@ def _is_whole(document: bytes, pool: Pool) -> bool:
     return whole.startswith(f"<{pool.name}>".encode()) and whole.endswith(f"</{pool.name}>".encode())
 
 
-class _Asking(Struct):
+class Asking(Struct):
     """Asks oned for objects, and for parts of a pool, with so many calls at most."""
 
     transport: OnedTransport
     name: str
     pool: Pool
     calls_left: int = field(default=MOST_CALLS)
+
+    def trusted(
+        self,
+        document: bytes,
+        wanted: Callable[[], Collection[int]] = tuple,
+        first_id: int = 0,
+        last_id: int = GREATEST_ID,
+    ) -> bytes:
+        """As `as_trusted`; the pool `document` holds the objects from `first_id` to `last_id`."""
+        pool = self.pool
+        # Something else, or cut off: whoever reads it says so.
+        if is_as_written(document) or not _is_whole(document, pool):
+            return document
+        pieces = pieces_of(document, pool.name, pool.tag)
+        if len(pieces.suspect) <= FEW or pool.part is None:
+            told = list(self.each({piece.id for piece in pieces.suspect}, wanted))
+        else:
+            told = list(self.between(pieces, first_id, last_id))
+        texts = [piece.text for piece in pieces.before] + told + [piece.text for piece in pieces.behind]
+        # They stand behind the last object, and are nobody's words.
+        defaults = b"" if pieces.behind else _defaults(document, pool)
+        return b"".join([f"<{pool.name}>".encode(), *texts, defaults, f"</{pool.name}>".encode()])
 
     def each(self, suspects: Set[int], wanted: Callable[[], Collection[int]]) -> Iterator[bytes]:
         """Each of these; of many those that are wanted, and the oldest of the others, among whom oneadmin is."""
@@ -126,12 +140,11 @@ class _Asking(Struct):
         if first_id > last_id:
             return
         within = [piece for piece in claimed if first_id <= piece.id <= last_id]
-        pool, part = self.pool, self.pool.part
-        if self.calls_left <= 0 or part is None:
+        pool = self.pool
+        document = self._asked_part(first_id, last_id)
+        if document is None:
             yield from (_id_alone(pool, one) for one in sorted({piece.id for piece in within}))
             return
-        self.calls_left -= 1
-        document = self.transport.document(f"one.{self.name}", *part(first_id, last_id)).strip()
         if is_as_written(document) and _is_whole(document, pool):
             yield document[len(f"<{pool.name}>") : -len(f"</{pool.name}>")]
             return
@@ -139,6 +152,19 @@ class _Asking(Struct):
         yield from (piece.text for piece in pieces.before)
         yield from self.between(pieces, first_id, last_id, depth + 1)
         yield from (piece.text for piece in pieces.behind)
+
+    def _asked_part(self, first_id: int, last_id: int) -> bytes | None:
+        """A part of the pool; None where too many were asked for, or oned cannot send it by now."""
+        part = self.pool.part
+        if self.calls_left <= 0 or part is None:
+            return None
+        self.calls_left -= 1
+        try:
+            return self.transport.document(f"one.{self.name}", *part(first_id, last_id)).strip()
+        except OtherFault as error:
+            if is_not_sent(error):
+                return None
+            raise
 
 
 def _chosen(claimed: Sequence[Piece], depth: int) -> int:

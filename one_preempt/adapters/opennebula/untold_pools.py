@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterator
 
-from one_preempt.adapters.opennebula.oned_errors import OnedError, OtherFault
+from one_preempt.adapters.opennebula.oned_errors import OtherFault
 from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, NOT_SENT_MARK
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
-from one_preempt.adapters.opennebula.trusted_pools import MOST_CALLS, POOLS, Pool, told_alone
+from one_preempt.adapters.opennebula.trusted_pools import POOLS, Asking, Pool, as_trusted, is_not_sent, told_alone
 
-_NOT_SENT = -500
 # Of those known as untold so many are asked for again in one reading: somebody may have mended or ended them.
 AGAIN = 64
+# So often parts are halved in one reading; the next one goes on with what was found.
+MOST_SPLITS = 4000
 
 
 class UntoldPools:
@@ -31,7 +32,8 @@ class UntoldPools:
         self._last_again: defaultdict[str, int] = defaultdict(int)
 
     def document(self, name: str, parameters: tuple[Parameter, ...], wanted: Callable[[], Collection[int]]) -> bytes:
-        """The answer to the call `name`. Of a pool that oned does not tell in parts those that are `wanted` are in it.
+        """The answer to the call `name`, in which nobody passes for another. Of a pool that oned does not tell in parts
+        those that are `wanted` are in it.
 
         Raises `OnedError` where it is refused for another reason, or too much of it cannot be sent; what was found of
         that is known to the next reading. Raises `CloudUnavailable`.
@@ -40,11 +42,11 @@ class UntoldPools:
             answer = self._transport.document(f"one.{name}", *parameters)
         except OtherFault as error:
             pool = POOLS.get(name)
-            if pool is None or not _is_not_sent(error):
+            if pool is None or not is_not_sent(error):
                 raise
         else:
             self._untold.pop(name, None)
-            return answer
+            return as_trusted(self._transport, name, answer, wanted)
         if pool.part is None:
             objects = [told_alone(self._transport, pool, object_id) for object_id in sorted(wanted())]
         else:
@@ -61,16 +63,16 @@ class UntoldPools:
         return frozenset(by_turn)
 
 
-def _is_not_sent(error: OnedError) -> bool:
-    return error.code == _NOT_SENT and "UTF-8" in error.text
-
-
 class _Parts:
-    """Asks for parts of one pool, with so many calls at most; `untold` are the ids that could not be sent, as found."""
+    """Asks for parts of one pool, halved so often at most; `untold` are the ids that could not be sent, as found.
+
+    What stands between two of these is asked for in any case: it is objects of others.
+    """
 
     def __init__(self, transport: OnedTransport, name: str, pool: Pool, untold: set[int]) -> None:
         self._transport, self._name, self._pool, self._untold = transport, name, pool, untold
-        self._calls_left = MOST_CALLS
+        self._asking = Asking(transport, name, pool)
+        self._splits_left = MOST_SPLITS
 
     def all(self, again: Container[int]) -> Iterator[bytes]:
         """All objects of the pool, without the pool around them: what lies between those known as untold at once, and
@@ -94,21 +96,22 @@ class _Parts:
         assert part is not None
         if first_id > last_id:
             return
-        self._calls_left -= 1
         try:
             document = self._transport.document(f"one.{self._name}", *part(first_id, last_id)).strip()
         except OtherFault as error:
-            if not _is_not_sent(error) or self._calls_left <= 0:
+            if not is_not_sent(error) or (self._splits_left <= 0 and first_id < last_id):
                 raise
         else:
             if first_id == last_id:
                 self._untold.discard(first_id)
+            document = self._asking.trusted(document, first_id=first_id, last_id=last_id)
             yield document.removeprefix(f"<{pool.name}>".encode()).removesuffix(f"</{pool.name}>".encode())
             return
         if first_id == last_id:
             self._untold.add(first_id)
             yield self._untold_object(first_id)
             return
+        self._splits_left -= 1
         middle_id = (first_id + last_id) // 2
         yield from self._between(first_id, middle_id)
         yield from self._between(middle_id + 1, last_id)
