@@ -16,7 +16,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.modes_and_limits import PreemptionLimits, VictimRules
 from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS
 
@@ -70,7 +70,7 @@ def possible_victims(
     limits: PreemptionLimits,
     rules: VictimRules,
     busy_leases: frozenset[int],
-    overrun: Overrun = Overrun.KEEP,
+    time: TimeRules,
 ) -> tuple[list[PossibleVictim], dict[str, int]]:
     """All leases that may be preempted now, by id; and how many preemptable ones are spared, by the cause."""
     asked_in_vain = _asked_in_vain(state, limits)
@@ -78,14 +78,13 @@ def possible_victims(
     spared: dict[str, int] = {}
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
-        outlived = has_overrun(lease, state.now_s)
-        preemptable = lease.terms.type.preemptable or (outlived and overrun is Overrun.PREEMPT)
-        if not preemptable or lease.state not in _ON_HOSTS:
+        makes_room = time.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
+        if not (lease.terms.type.preemptable or makes_room) or lease.state not in _ON_HOSTS:
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
-        cause = cause or _why_lease_is_spared(lease, outlived=outlived)
+        cause = cause or _why_lease_is_spared(lease, is_protected=not has_had_its_time(lease, state.now_s, time))
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
         methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
         if methods is not None:
@@ -109,11 +108,11 @@ def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[i
     )
 
 
-def _why_lease_is_spared(lease: Lease, *, outlived: bool) -> str:
-    """MAX_SUSPENSIONS is for the DURATION: nobody knows for how long it would spare what has `outlived` that."""
+def _why_lease_is_spared(lease: Lease, *, is_protected: bool) -> str:
+    """MAX_SUSPENSIONS is for the DURATION: nobody knows for how long it would spare what runs on after that."""
     if lease.state is not LeaseState.RUNNING:
         return "paused by their owners or failed"
-    return "with MAX_SUSPENSIONS used up" if is_guarded(lease) and not outlived else ""
+    return "with MAX_SUSPENSIONS used up" if is_guarded(lease) and is_protected else ""
 
 
 def is_guarded(lease: Lease) -> bool:
@@ -126,6 +125,16 @@ def has_overrun(lease: Lease, now_s: int) -> bool:
     """It runs on after its DURATION."""
     end_at_s = lease.expected_end_at_s
     return end_at_s is not None and end_at_s <= now_s
+
+
+def has_had_its_time(lease: Lease, now_s: int, time: TimeRules) -> bool:
+    """It runs on after its DURATION, and not only for as long as ending may take: nothing protects it any more.
+
+    Under the rule that overruns make room it is so from the first second on.
+    """
+    end_at_s = lease.expected_end_at_s
+    grace_s = 0 if time.overrun is Overrun.PREEMPT else time.overrun_grace_s
+    return end_at_s is not None and end_at_s + grace_s <= now_s
 
 
 def _why_spared(

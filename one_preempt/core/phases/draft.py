@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
-from one_preempt.core.availability.timeline import ObservedRoom, Timeline
+from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.host_power.hosts_to_come import with_hosts_to_come
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker

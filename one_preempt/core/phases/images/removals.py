@@ -30,7 +30,7 @@ class Removals:
         """
         draft, images, host_id = self._draft, self._images, transfer.host_id
         now_s, records, begun = draft.state.now_s, images.known.transfers, False
-        kept = self._kept.get(host_id, frozenset())
+        kept = self._kept.get(host_id, set[int]())
         for image in to_be_removed(host_id, lacking_mib, images.known, kept, self._popularity):
             order = ImageOrder(
                 kind=ImageOrderKind.DROP,

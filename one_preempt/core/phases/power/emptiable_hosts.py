@@ -112,7 +112,7 @@ def _movable(draft: PlanDraft) -> dict[int, Moving]:
     if policies.mode is not Mode.ACT or draft.state.paused or policies.limits.victims_per_hour == 0:
         return {}
     possible, _ = possible_victims(
-        draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases), policies.time.overrun
+        draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases), policies.time
     )
     found = {}
     for one in possible:

@@ -186,7 +186,7 @@ def _who_could_leave(
     policies = draft.policies
     taking_part = frozenset(draft.busy_leases) | staying
     rules = rules_for(draft, wanted.vms)
-    possible, spared = possible_victims(draft.state, policies.limits, rules, taking_part, policies.time.overrun)
+    possible, spared = possible_victims(draft.state, policies.limits, rules, taking_part, policies.time)
     possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
     if wanted.start_s > draft.state.now_s:
         # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
