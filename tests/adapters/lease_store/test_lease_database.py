@@ -32,6 +32,7 @@ from one_preempt.adapters.lease_store.database import (
     open_engine,
     parsed_url,
     prepare_file,
+    reading_engine,
     write_ahead,
 )
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
@@ -175,6 +176,33 @@ def first_release(tmp_path: Path) -> str:
             connection.execute(text(statement))
     engine.dispose()
     return url
+
+
+def test_who_writes_has_the_database_from_the_first_look_on_and_who_looks_leaves_it_to_others(tmp_path: Path) -> None:
+    """Two that look first and write then would meet, and one of them would fail at once."""
+    url = parsed_url(f"sqlite:///{tmp_path / 'leases.db'}")
+    prepare_file(url)
+    engine = open_engine(url, 1.0)
+    with closing(sqlite3.connect(tmp_path / "leases.db", timeout=0)) as other:
+        with engine.begin(), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        with reading_engine(engine).begin() as looking:
+            looking.execute(text("SELECT 1"))
+            other.execute("BEGIN IMMEDIATE")
+            other.rollback()
+    engine.dispose()
+
+
+def test_who_finds_the_database_locked_waits_for_as_long_as_was_said(tmp_path: Path) -> None:
+    url = parsed_url(f"sqlite:///{tmp_path / 'leases.db'}")
+    prepare_file(url)
+    engine = open_engine(url, 12.5)
+    with engine.begin() as connection:
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 12_500
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
+        # FULL: what is committed outlives the machine.
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+    engine.dispose()
 
 
 def test_an_older_database_asks_for_the_upgrade(first_release: str) -> None:

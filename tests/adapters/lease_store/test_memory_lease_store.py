@@ -76,6 +76,15 @@ def test_what_starts_from_a_ledger_of_views_is_on_its_own() -> None:
     assert copy.load(NOW_S) == full().load(NOW_S)
 
 
+def test_what_is_accepted_in_one_go_is_written_as_if_it_were_issued_and_answered_by_itself() -> None:
+    by_itself, in_one_go = full(), full()
+    by_itself.begin_attempt(STOP, NOW_S)
+    by_itself.record_result(STOP.id, CallResult(Outcome.ACCEPTED), NOW_S)
+    in_one_go.record_accepted([STOP], NOW_S)
+    assert in_one_go.load(NOW_S).open_actions == by_itself.load(NOW_S).open_actions
+    assert in_one_go.load(NOW_S).open_actions[STOP.id].attempts == 1
+
+
 def test_without_a_log_nothing_is_kept_of_what_is_over() -> None:
     store = full(keep_log=False)
     store.begin_attempt(STOP, NOW_S)

@@ -21,6 +21,8 @@ from one_preempt.core.preemption.problem import (
     PreemptionProblem,
     SearchLimits,
 )
+from one_preempt.core.preemption.slot_cover import SlotCover
+from one_preempt.core.preemption.slot_demand import slot_demands
 from one_preempt.core.preemption.victim_choice import choose_victims, helpful_leases
 from tests.core.preemption.brute_force import best, is_valid, minimal_sets, problems
 
@@ -97,6 +99,16 @@ def test_every_policy_picks_what_brute_force_picks_with_its_ties(
     if expected.ids:
         assert choice.candidate_count == len(sets)
         assert expected.ids in [candidate.lease_ids for candidate in choice.considered]
+
+
+def test_the_bound_comes_with_a_set_that_attains_it() -> None:
+    """Where each VM is a slot: of three slots that are missing the cheapest set frees just three, from two leases."""
+    leases = (a_lease(1, 50, (0, 2)), a_lease(2, 10, (0, 1)), a_lease(3, 90, (0, 1)), a_lease(4, 70, (0, 1)))
+    problem = a_problem([0], [1, 1, 1], *leases)
+    (demand, *_) = slot_demands(problem)
+    cover = SlotCover(problem, demand, leases).cheapest([lease.overhead_ms for lease in leases])
+    assert cover.cost == 60
+    assert set(cover.picks) == {(0, 1)}
 
 
 @thorough
