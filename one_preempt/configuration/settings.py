@@ -175,6 +175,7 @@ class VictimSettings(Section, frozen=True):
     service_members: bool = False
     virtual_routers: bool = False
     suspend_in_place: bool = False
+    least_valuable_first: bool = False
     methods: dict[TypeName, list[MethodName]] = {}
 
 

@@ -73,8 +73,8 @@ def _same(one: PreemptionProblem, other: PreemptionProblem) -> bool:
 
 def _is_same_lease(one: PreemptableLease, other: PreemptableLease) -> bool:
     return (
-        (one.id, one.overhead_ms, one.vm_count, one.reschedules)
-        == (other.id, other.overhead_ms, other.vm_count, other.reschedules)
+        (one.id, one.overhead_ms, one.vm_count, one.reschedules, one.worth)
+        == (other.id, other.overhead_ms, other.vm_count, other.reschedules, other.worth)
         and np.array_equal(one.host_index, other.host_index)
         and np.array_equal(one.releases, other.releases)
     )

@@ -33,7 +33,13 @@ class LeaseType(StrEnum):
         """A preempted lease of this type is owed the rest of its time."""
         return self in _RETURNING
 
+    @property
+    def worth(self) -> int:
+        """How valuable it is compared with the others: the more it is promised, the more (JPDC12 section 2.1)."""
+        return _BY_WORTH.index(self)
 
+
+_BY_WORTH = tuple(LeaseType)
 _NON_PREEMPTABLE = LeaseType.DC_NON_PREEMPTABLE
 _BEST_EFFORT = (LeaseType.BE_CANCELLABLE, LeaseType.BE_SUSPENDABLE)
 _RETURNING = (LeaseType.BE_SUSPENDABLE, LeaseType.DC_MIGRATABLE)

@@ -59,9 +59,10 @@ DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {
 
 class VictimRules(Struct, frozen=True):
     """Who may be a victim, and how. `methods`: by lease type, the first that is possible is taken. SUSPEND among them
-    counts only with `suspend_in_place`.
+    counts only with `suspend_in_place`. `least_valuable_first`: nobody of a type leaves as long as those of less
+    valuable types are enough.
 
-    The three switches open what is closed as shipped: locked VMs, members of OneFlow services and virtual
+    The other three switches open what is closed as shipped: locked VMs, members of OneFlow services and virtual
     routers are never victims unless the administrator says so.
     """
 
@@ -69,6 +70,7 @@ class VictimRules(Struct, frozen=True):
     service_members: bool = False
     virtual_routers: bool = False
     suspend_in_place: bool = False
+    least_valuable_first: bool = False
 
 
 class EnactmentLimits(Struct, frozen=True):

@@ -27,6 +27,7 @@ class PreemptableLease(Struct, frozen=True, eq=False):
         host_index: Shape (k,): the host of each VM that frees room, by index.
         releases: Shape (k, R): what each of them frees there, never negative.
         reschedules: False where the lease is terminated for good: then it asks for no re-scheduling `delta`.
+        worth: Of leases of more worth nobody leaves as long as all those of less are enough.
     """
 
     id: int
@@ -35,6 +36,7 @@ class PreemptableLease(Struct, frozen=True, eq=False):
     host_index: IntArray
     releases: IntArray
     reschedules: bool = True
+    worth: int = 0
 
 
 class PreemptionProblem(Struct, frozen=True, eq=False):

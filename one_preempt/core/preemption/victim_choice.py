@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.preemption.candidate_set import candidate_sets
@@ -37,12 +38,14 @@ def choose_victims(
     """Who leaves so that the request of `problem` fits, and where it then goes.
 
     With at most `limits.enumerated_leases` leases that can help, the policy picks among all minimal candidate sets;
-    beyond, among the sets that greedy searches find, and the answer says whether that pick is proven.
+    beyond, among the sets that greedy searches find, and the answer says whether that pick is proven. Both are about
+    the leases of the least worth that are enough.
     """
     packing = Packing(problem, limits)
     placement = packing.placement(problem.free)
     if placement is not None:
         return Choice((), placement, overhead_ms=0, optimal=True, bound_ms=0)
+    problem = _of_least_worth(problem, packing)
     helpful = helpful_leases(problem, packing)
     if not packing.packs(room_after(problem, helpful)):
         return NoChoice(NOT_ENOUGH_ROOM if packing.exact else NOT_FOUND)
@@ -63,6 +66,15 @@ def choose_victims(
         considered=candidates.cheapest(limits.reported_sets, chosen),
         median_overhead_ms=candidates.median_overhead_ms,
     )
+
+
+def _of_least_worth(problem: PreemptionProblem, packing: Packing) -> PreemptionProblem:
+    """The problem without leases of more worth than is needed (JPDC12 section 4.2); as it is where all are needed."""
+    for worth in sorted({lease.worth for lease in problem.leases})[:-1]:
+        worth_no_more = tuple(lease for lease in problem.leases if lease.worth <= worth)
+        if packing.packs(room_after(problem, worth_no_more)):
+            return replace(problem, leases=worth_no_more)
+    return problem
 
 
 def _candidates(

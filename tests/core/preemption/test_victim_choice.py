@@ -255,3 +255,20 @@ def test_a_problem_that_makes_no_sense_is_refused_by_name(change: dict[str, obje
     problem = a_problem([0], [1])
     with pytest.raises(ValueError, match=named):
         replace(problem, **change)
+
+
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(
+    problems(),
+    st.lists(st.integers(0, 2), min_size=8, max_size=8),
+    st.sampled_from(POLICIES),
+    st.sampled_from([DEFAULT_LIMITS, GREEDY]),
+)
+def test_leases_of_more_worth_stay_while_those_of_less_are_enough(
+    problem: PreemptionProblem, worths: list[int], policy: PreemptionPolicy, limits: SearchLimits
+) -> None:
+    leases = [replace(lease, worth=worths[place % 8]) for place, lease in enumerate(problem.leases)]
+    below = [replace(problem, leases=tuple(one for one in leases if one.worth <= most)) for most in range(3)]
+    enough = next((one for one in below if minimal_sets(one)), below[-1])
+    unvalued = replace(enough, leases=tuple(replace(one, worth=0) for one in enough.leases))
+    assert choose_victims(below[-1], policy, limits) == choose_victims(unvalued, policy, limits)

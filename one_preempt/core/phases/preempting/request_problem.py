@@ -66,7 +66,7 @@ def request_problem(
     share a host are one request, of which the one host is all of theirs: see `hosts_of_all`.
     """
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
-    leases = []
+    leases, by_worth = [], draft.policies.victims.least_valuable_first
     for victim in possible:
         members = draft.members(victim.lease)
         price = price_of(draft, victim.lease, victim.methods)
@@ -78,6 +78,7 @@ def request_problem(
                 host_index=np.array([_row(draft, vm) for vm in members], dtype=np.int64),
                 releases=_with_devices(members, [kinds.offer(_held(draft, vm)) for vm in members if kinds.sets]),
                 reschedules=price.reschedules,
+                worth=victim.lease.terms.type.worth if by_worth else 0,
             )
         )
     if kinds.sets:
