@@ -23,17 +23,23 @@ class Outcome(Struct, frozen=True):
         return self.record.fate
 
     @property
+    def ready_ms(self) -> int:
+        """When it could start. What starts before the START that it was not given was ready then."""
+        asked_ms, started_at_ms = 1000 * self.request.ready_at_s, self.record.started_at_ms
+        return asked_ms if started_at_ms is None else min(asked_ms, started_at_ms)
+
+    @property
     def response_ms(self) -> int | None:
         """From the time it was ready to its end; None where it did not complete."""
         if self.fate is not Fate.COMPLETED or self.record.ended_at_ms is None:
             return None
-        return self.record.ended_at_ms - 1000 * self.request.ready_at_s
+        return self.record.ended_at_ms - self.ready_ms
 
     @property
     def waited_ms(self) -> int | None:
         """From the time it was ready to its first start; None where it never started."""
         started_at_ms = self.record.started_at_ms
-        return None if started_at_ms is None else max(0, started_at_ms - 1000 * self.request.ready_at_s)
+        return None if started_at_ms is None else started_at_ms - self.ready_ms
 
     @property
     def best_effort(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -42,6 +43,21 @@ def test_waits_slowdowns_and_utilization_of_two_that_follow_one_another() -> Non
     assert found.utilization == pytest.approx((400 + 100) / (4 * 150))
     assert found.utilization_of_arrivals == pytest.approx(1)
     assert found.best_effort_makespan_s == pytest.approx((100 + 140) / 2)
+
+
+def test_what_starts_before_the_start_that_it_was_not_given_did_not_wait_for_it() -> None:
+    shipped = simulation_settings()
+    queued = msgspec.structs.replace(
+        shipped,
+        time=msgspec.structs.replace(shipped.time, refused_reservation="queue", least_run_before_suspension_s=1),
+    )
+    # Both would have all of the cloud for the same time; the second has it an hour before.
+    first = replace(local(1, 0, 4, 100), start=StartKind.EXACT, start_at_s=3600)
+    told = play(Trial(Workload((first, replace(first, id=2))), TWO_HOSTS, queued, "moml")).figures.everybody
+    assert (told.acceptance.completed, told.acceptance.rejected) == (2, 0)
+    for spread, each in ((told.wait_s, 0), (told.slowdown, 1), (told.makespan_s, 100)):
+        assert spread is not None
+        assert (spread.mean, spread.largest) == (each, each)
 
 
 def test_a_simulation_that_is_ended_early_is_as_long_as_was_asked_for_though_nobody_is_there() -> None:
