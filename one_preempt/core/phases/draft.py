@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct, field
@@ -54,7 +55,7 @@ class Preparation(Struct, frozen=True):
     slots: tuple[tuple[int, int, int], ...]
 
 
-class PlanDraft(Struct):
+class PlanDraft(Struct, dict=True):
     """What has been decided so far in this cycle, and the room that is left. Sets and keys are ids of leases."""
 
     # What the decision starts from; `state` shows hosts that are on their way up, too. `memory` is what the decision
@@ -108,8 +109,6 @@ class PlanDraft(Struct):
     tried_lately: Set[int | None] | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
-    _overrun_rows: list[int] | None = None
-    _matched: MatchedDraft | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies, memory: DecisionMemory) -> PlanDraft:
@@ -173,21 +172,17 @@ class PlanDraft(Struct):
         """It would be taken off its hosts for what is firm."""
         return self.ways_out(lease) is not None
 
-    @property
+    @cached_property
     def overrun_rows(self) -> Sequence[int]:
         """The rows of hosts on which somebody is expected to end any second; found once a decision."""
-        if self._overrun_rows is None:
-            any_second_s = self.state.now_s + 1
-            first = [stays[0] for stays in self.timeline.stays.values() if stays[0].end_s == any_second_s]
-            self._overrun_rows = sorted({row for stay in first if not stay.firm for row in stay.host_rows})
-        return self._overrun_rows
+        any_second_s = self.state.now_s + 1
+        first = [stays[0] for stays in self.timeline.stays.values() if stays[0].end_s == any_second_s]
+        return sorted({row for stay in first if not stay.firm for row in stay.host_rows})
 
-    @property
+    @cached_property
     def matched(self) -> MatchedDraft:
         """What is known of devices, cores and places beside VM groups."""
-        if self._matched is None:
-            self._matched = MatchedDraft(self.state, self.matchmaker)
-        return self._matched
+        return MatchedDraft(self.state, self.matchmaker)
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
