@@ -118,13 +118,16 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
             draft.room.hold(victim.host_id, draft.state.snapshot.vms[victim.vm_id].resources)
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, ()))
     draft.hold_memory_images(outstanding)
-    draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
+    # Who has left may return elsewhere: it may be long until the START, and what rests in place is not asked here.
+    here = {one.lease_id for one in preemption.victims if one in outstanding or is_resting(draft.state.snapshot, one)}
+    draft.busy_leases.update({lease.id, *here})
     start_at_s = lease.terms.start_at_s or 0
     draft.wake_by(start_at_s)
     if outstanding and _gone_at_s(draft, preemption, outstanding) > start_at_s:
         warn_of_late_leavers(draft, lease, start_at_s)
     else:
-        draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}; room is being made for it"
+        making = "; room is being made for it" if outstanding else ""
+        draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}{making}"
     return None
 
 

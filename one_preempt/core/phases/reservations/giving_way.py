@@ -51,8 +51,11 @@ def alone_from_the_start(draft: PlanDraft, stays: Sequence[Stay]) -> Set[int]:
 
 
 def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
-    """The leases that were promised a start to come firmly, and have others leave for it."""
-    leases = draft.state.leases
+    """The leases that were promised a start to come firmly, and will have others leave for it.
+
+    Not those for which they are leaving, or have left: whoever came there after them would not be made to leave.
+    """
+    leases, busy = draft.state.leases, draft.busy_leases
     return tuple(
         lease_id
         for lease_id, stays in draft.timeline.stays.items()
@@ -61,6 +64,7 @@ def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
         and stays[-1].start_s > draft.state.now_s
         and leases[lease_id].preempts
         and leases[lease_id].state is LeaseState.WAITING
+        and lease_id not in busy
     )
 
 
