@@ -21,6 +21,7 @@ from one_preempt.core.model.image_transfer import (
 )
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.verify import verify
 from tests import scenario_reader
 from tests.scenario_reader import NOW_S, Decided
@@ -255,3 +256,42 @@ def test_on_hosts_that_are_not_on_nobody_knows_who_was_given_up(promised: Promis
     off = {0: replace(state.snapshot.hosts[0], state=HostState.OFFLINE)}
     state = replace(state, snapshot=replace(state.snapshot, hosts={**state.snapshot.hosts, **off}))
     assert "image-promises" not in [violation.code for violation in verify(state, plan)]
+
+
+START = {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 3600}
+
+
+@pytest.mark.parametrize("policy", ["EDF", "EDF/JIT"])
+def test_whose_host_is_just_waking_may_have_made_another_late(policy: str) -> None:
+    """After image 1, which is under way, that of lease 6 comes first. So lease 5, which could be in time without it, is
+    late and was given up, and lease 7 has its time."""
+    starts = {4: 300, 5: 120, 6: 90, 7: 140}
+    before = scenario_reader.play(
+        {
+            "settings": {
+                "image_staging": {"mode": "act", "policy": policy, "link_megabit_per_s": 100, "margin_s": 0},
+            },
+            "hosts": {host: {"cpu": 1} for host in range(4)},
+            "datastore": {"shared": False},
+            "images": {"under_way": {"stage/1/0": {"size": 600, "takes_s": 51, "needed_in_s": 300}}},
+            "vms": {
+                lease: {
+                    "user": "lea", "state": "HOLD", "cpu": 1, "lease": START | {"START_IN_S": start_s},
+                    "disks": [{"size": 300 if lease == 6 else 600, "image": lease if lease != 4 else 1}],
+                }
+                for lease, start_s in starts.items()
+            },
+            "ledger": {
+                "leases": {lease: {"verdict": "accepted"} for lease in (4, 5, 6)},
+                "reservations": {
+                    lease: [{"start_in_s": at_s, "end_in_s": at_s + 3600, "hosts": [host], "firm": True}]
+                    for host, (lease, at_s) in enumerate(list(starts.items())[:3])
+                },
+            },
+        }
+    )  # fmt: skip
+    assert [(one.lease_id, one.verdict) for one in before.plan.verdicts] == [(7, Verdict.ACCEPTED)]
+    hosts = before.state.snapshot.hosts
+    asleep = replace(before.state.snapshot, hosts={**hosts, 2: replace(hosts[2], state=HostState.OFFLINE)})
+    for snapshot in (before.state.snapshot, asleep):
+        assert verify(replace(before.state, snapshot=snapshot), before.plan) == ()

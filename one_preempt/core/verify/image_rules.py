@@ -9,6 +9,7 @@ from one_preempt.core.model.host import HostState
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase, TransferRecord
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachine, VmState
 from one_preempt.core.verify.lease_over_time import has_start_promised, recorded, slots
@@ -85,14 +86,9 @@ def _none_ahead_takes_what_was_promised(recount: Recount) -> Iterator[Violation]
     # What comes now is not lacking then; whoever's transfer has failed may have been left to oned.
     coming = {(order.image_id, order.host_id) for order in ahead}
     coming |= {(one.order.image_id, one.order.host_id) for one in _failed(recount)}
-    lacking = {
-        place: needed for place, needed in _lacking(recount, set(), with_accepted=True).items() if place not in coming
-    }
+    lacking = {place: needed for place, needed in _lacking(recount, set()).items() if place not in coming}
     takes_s = sum(_least_s(recount, order.size_mib) for order in ahead)
-    before = list(_link_needed(recount, lacking, bounds.quantum_s))
-    if not bounds.keeps_deadlines:
-        before = [(by_s, before[-1][1]) for by_s, _ in before]
-    if any(needed > by_s - now_s for by_s, needed in before):
+    if not _all_could_be_in_time(recount, set(), coming):
         # Somebody was given up, and nobody knows who.
         return
     for by_s, needed in _link_needed(recount, lacking, 0):
@@ -164,8 +160,7 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
 
     Of hosts that have any shared system datastore nothing is counted: what fails this cannot be kept. Where a transfer
     has failed, or what was promised before has no time enough by itself, nobody knows what was given up for that.
-    Neither does anybody of what was promised before on hosts that are not on, or for whom others leave; nor, where the
-    order of transfers regards no starts, of what would be late as the last of them.
+    Neither does anybody of what was promised before on hosts that are not on, or for whom others leave.
     """
     bounds, now_s = recount.state.images.bounds, recount.state.now_s
     accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
@@ -173,16 +168,29 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
         return
     if any(one.phase is TransferPhase.FAILED for one in recount.state.images.transfers.values()):
         return
-    before = list(_link_needed(recount, _lacking(recount, accepted, with_accepted=False), bounds.quantum_s))
-    if not bounds.keeps_deadlines:
-        # Whoever starts first may be the last whose image comes, and was given up then.
-        before = [(by_s, before[-1][1]) for by_s, _ in before]
-    if any(needed > by_s - now_s for by_s, needed in before):
+    if not _all_could_be_in_time(recount, accepted, set()):
         return
-    for by_s, needed in _link_needed(recount, _lacking(recount, accepted, with_accepted=True), 0):
+    for by_s, needed in _link_needed(recount, _lacking(recount, accepted), 0):
         if needed > by_s - now_s:
             text = f"the images that are needed until {by_s} take {needed:.0f} s, and {by_s - now_s} s are left"
             yield Violation("image-promises", text)
+
+
+def _all_could_be_in_time(recount: Recount, without: Set[int], coming: Set[tuple[int, int]]) -> bool:
+    """Nobody needs have been given up of whom was promised a start before, but for these leases and places.
+
+    All count who may have had their time of the link: those on a host that is just waking, say, may have come before
+    others, and made them late.
+    """
+    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    assert bounds is not None, "only where images are brought"
+    perhaps = _lacking(recount, set(), perhaps=True, without=without)
+    lacking = {place: needed for place, needed in perhaps.items() if place not in coming}
+    needed_s = list(_link_needed(recount, lacking, bounds.quantum_s))
+    if not bounds.keeps_deadlines:
+        # Whoever starts first may be the last whose image comes, and was given up then.
+        needed_s = [(by_s, needed_s[-1][1]) for by_s, _ in needed_s]
+    return all(needed <= by_s - now_s for by_s, needed in needed_s)
 
 
 def _link_needed(
@@ -200,28 +208,39 @@ def _link_needed(
         yield by_s, busy_s + sum(takes_s(size_mib) for start_s, size_mib in lacking.values() if start_s <= by_s)
 
 
-def _lacking(recount: Recount, accepted: Set[int], *, with_accepted: bool) -> dict[tuple[int, int], tuple[int, int]]:
+def _lacking(
+    recount: Recount, accepted: Set[int], *, perhaps: bool = False, without: Set[int] = frozenset()
+) -> dict[tuple[int, int], tuple[int, int]]:
     """By image and host what has to be brought there: by when, and MiB. What is under way is not counted.
 
-    Of those who were not `accepted` by this plan only what surely has its time of the link.
+    Of those who were not `accepted` by this plan only what surely has its time of the link; or all that `perhaps` has.
     """
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    unsure = {one.preemptor_lease_id for one in recount.preemptions.values()} | (set() if with_accepted else accepted)
     coming = {(one.order.image_id, one.order.host_id) for one in _under_way(recount)}
-    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - unsure:
+    made_for: dict[int, list[Preemption]] = {}
+    for preemption in recount.preemptions.values():
+        made_for.setdefault(preemption.preemptor_lease_id, []).append(preemption)
+    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - without:
         lease = recount.leases.get(lease_id)
         if lease is None or not _waits_for_its_start(recount, lease):
             continue
-        for vm, host_id, start_s in _places(recount, lease):
-            if lease_id not in accepted and not _is_on(recount, host_id):
+        if lease_id in made_for and not perhaps:
+            continue
+        places = list(_places(recount, lease))
+        start_s = min((start_s for _, _, start_s in places), default=None)
+        if start_s is not None:
+            placed = [one for preemption in made_for.get(lease_id, ()) for one in preemption.placements]
+            places += [(recount.vms[one.vm_id], one.host_id, start_s) for one in placed if one.vm_id in recount.vms]
+        for vm, host_id, needed_s in places:
+            if not (perhaps or lease_id in accepted or _is_on(recount, host_id)):
                 continue
             pool = recount.state.images.held.get(host_id)
             held = {one.image_id for one in (pool.images if pool is not None else ())}
             for image_id, size_mib in _copied_images(recount, vm, host_id):
                 place = image_id, host_id
                 if image_id not in held and place not in coming:
-                    known_s, known_mib = found.get(place, (start_s, 0))
-                    found[place] = min(known_s, start_s), max(known_mib, size_mib)
+                    known_s, known_mib = found.get(place, (needed_s, 0))
+                    found[place] = min(known_s, needed_s), max(known_mib, size_mib)
     return found
 
 
