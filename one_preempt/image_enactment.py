@@ -48,7 +48,8 @@ class ImageEnactment:
         self._unwritten_pools |= {pool.host_id: pool for pool in self._transfers.take_holdings()}
         if not (self._unwritten or self._unwritten_pools):
             return
-        changes = _changes(self._store, self._unwritten, self._unwritten_pools.values(), self._retry_delay_s)
+        now_s = self._clock.now_s()
+        changes = _changes(self._store, self._unwritten, self._unwritten_pools.values(), self._retry_delay_s, now_s)
         if not changes.is_empty:
             self._store.apply(changes)
         self.ended = changes.image_transfers
@@ -96,13 +97,17 @@ class ImageEnactment:
 
 
 def _changes(
-    store: LeaseStore, reports: Iterable[TransferReport], seen: Iterable[HostImages], retry_delay_s: int
+    store: LeaseStore,
+    reports: Iterable[TransferReport],
+    seen: Iterable[HostImages],
+    retry_delay_s: int,
+    now_s: int,
 ) -> LedgerChanges:
     """What the ledger has otherwise than it was reported."""
     known, before = store.image_transfers(), store.held_images()
     pools = dict(before)
     for pool in seen:
-        pools[pool.host_id] = _with_late(pool, before.get(pool.host_id))
+        pools[pool.host_id] = _with_late(pool, before.get(pool.host_id), now_s)
     transfers: dict[str, TransferRecord] = {}
     for report in reports:
         record = transfers.get(report.order_id) or known.get(report.order_id)
@@ -120,13 +125,16 @@ def _changes(
     return LedgerChanges(image_transfers=tuple(transfers.values()), held_images=held)
 
 
-def _with_late(seen: HostImages, known: HostImages | None) -> HostImages:
-    """What came while a pool was looked at, or after, is not missing there; what was there before did not come now."""
+def _with_late(seen: HostImages, known: HostImages | None, now_s: int) -> HostImages:
+    """What came while a pool was looked at, or after, is not missing there; what was there before did not come now.
+
+    What seems to come yet came before the clock was set back.
+    """
     found = {image.image_id: image for image in seen.images}
     for image in known.images if known is not None else ():
         if image.image_id in found:
-            found[image.image_id] = replace(found[image.image_id], since_s=image.since_s)
-        elif image.since_s >= seen.read_at_s:
+            found[image.image_id] = replace(found[image.image_id], since_s=min(image.since_s, now_s))
+        elif seen.read_at_s <= image.since_s <= now_s:
             found[image.image_id] = image
     return replace(seen, images=tuple(found[image_id] for image_id in sorted(found)))
 

@@ -200,3 +200,13 @@ def test_of_hosts_that_were_deleted_nothing_is_kept() -> None:
     store.apply(LedgerChanges(held_images=pools))
     enactment(store, Transfers()).forget_hosts({1, 3, 4})
     assert list(store.held_images()) == [1, 3]
+
+
+def test_what_came_before_the_clock_was_set_back_is_missed_where_it_is_gone() -> None:
+    """By the time at which it came it would be on its host for another day, whatever is seen there."""
+    store, transfers = MemoryLeaseStore(), Transfers()
+    came = HeldImage(7, 600, NOW_S + 86_400)
+    store.apply(LedgerChanges(held_images=(HostImages(2, NOW_S + 86_400, (came, HeldImage(8, 600, NOW_S + 86_400))),)))
+    transfers.pools.append(HostImages(2, NOW_S - 5, (HeldImage(8, 600, NOW_S - 5),)))
+    enactment(store, transfers).take_reports()
+    assert store.held_images()[2].images == (HeldImage(8, 600, NOW_S),)

@@ -97,7 +97,6 @@ def reconcile(
         observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
     footing = concerned.footing
-    knows_images = ledger.held_images or ledger.image_transfers
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
@@ -115,10 +114,17 @@ def reconcile(
         discrepancies=_discrepancies(snapshot, settled, admission),
         records=_merged(footing.records, concerned, records),
         unsettled_lease_ids=unsettled(leases, records, admission),
-        images=KnownImages(ledger.held_images, ledger.image_transfers) if knows_images else NO_IMAGES_KNOWN,
+        images=_images(ledger, now_s),
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
     return Reconciliation(state, changes)
+
+
+def _images(ledger: Ledger, now_s: int) -> KnownImages:
+    if not (ledger.held_images or ledger.image_transfers):
+        return NO_IMAGES_KNOWN
+    transfers = {name: record.no_later_than(now_s) for name, record in ledger.image_transfers.items()}
+    return KnownImages(ledger.held_images, transfers)
 
 
 def _with_ended(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class ImageOrderKind(StrEnum):
@@ -91,6 +92,12 @@ class TransferRecord(Struct, frozen=True):
     def id(self) -> str:
         """That of the order."""
         return self.order.id
+
+    def no_later_than(self, now_s: int) -> TransferRecord:
+        """The same; of now, and its pause over, where it was written by a clock that has been set back since."""
+        if self.since_s <= now_s:
+            return self
+        return replace(self, since_s=now_s, not_before_s=min(self.not_before_s, now_s))
 
 
 class TransferReport(Struct, frozen=True):
