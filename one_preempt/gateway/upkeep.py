@@ -212,9 +212,11 @@ class Upkeep:
         if living is None:
             return
         for request in placed:
-            # VMs that never ran are in no accounting: only those that are nowhere have ended.
-            if request.token not in living:
-                self._end(request, look.external.get(request.number, ()), speed, now_s)
+            runs = look.external.get(request.number, ())
+            # VMs that never ran are in no accounting. Of others that tells, too, if they cannot be read any more, or if
+            # their owner has taken the mark away.
+            if request.token not in living and not any(run.is_living for run in runs):
+                self._end(request, runs, speed, now_s)
         known = {request.token for request in (*placed, *overdue)}
         for token in sorted(living.keys() - known):
             given_up = self._ledger.request(tokens[token])

@@ -90,6 +90,26 @@ def test_external_vms_that_run_for_longer_than_the_window_take_away_what_they_oc
     assert standing == pytest.approx(dict.fromkeys(world.zones, 0.0) | {answer["zone"]: 1.0})
 
 
+def test_what_runs_by_the_accounting_has_not_ended_though_it_is_not_found(
+    world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its owner has taken the mark away since, or the VM cannot be read: the accounting has it still."""
+    answer = world.submitted()
+    (vm_id,), zone = answer["vm_ids"], world.zones[answer["zone"]]
+    with zone.lock:
+        zone.cloud.vm_deploy(ONEADMIN, vm_id, 0)
+    monkeypatch.setattr(OpenNebulaZone, "vms_with", lambda _zone, _tokens: {})
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    assert world.request(1).state is RequestState.PLACED
+    with zone.lock:
+        zone.cloud.vm_action(ONEADMIN, "terminate-hard", vm_id)
+    pass_time(world, HOUR_S)
+    world.round()
+    assert world.request(1).state is RequestState.ENDED
+    assert world.request(1).work == pytest.approx(2 * HOUR_S, rel=0.05)
+
+
 def test_what_was_ended_before_it_ran_is_over(world: Federation) -> None:
     answer = world.submitted()
     zone = world.zones[answer["zone"]]
