@@ -162,6 +162,7 @@ def open_gateway_socket(settings: Settings, answer: AnswerLine) -> AbstractConte
     """The gateway's socket for all users of this machine; `answer` is called in threads of the socket's own."""
     from one_preempt.adapters.daemon_socket.line_socket import EVERYBODY, LineSocket
 
+    # Fixed: an answer takes milliseconds, so places are for those who connect and say nothing, and each costs a thread.
     most, most_of_one_user, answer_within_s = 64, 16, 10.0
     listening = LineSocket(answer, EVERYBODY, "gateway.socket", answer_within_s, most, most_of_one_user)
     return listening.listening(Path(settings.gateway.socket))

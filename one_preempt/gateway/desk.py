@@ -48,6 +48,9 @@ from one_preempt.gateway_ports import GatewayLedger
 from one_preempt.ports import Clock
 
 REQUESTS_AT_A_TIME = 40
+SET_ASIDE_S = 300
+"""A zone that was seen to be away has its turn after others for so long. Fixed, for little depends on it: if it is back
+before, others have had a few turns of it; if not, each command that tries it finds out in a few seconds."""
 Reply = dict[str, object]
 
 
@@ -96,7 +99,7 @@ class GatewayDesk:
         self._new_token = new_token
         self._wake = wake
         self._doubted: set[str] = set()
-        self._set_aside_until_s: dict[str, int] = {}
+        self._away_since_s: dict[str, int] = {}
 
     def answer(self, message: Message, caller: Caller) -> Reply:
         """The reply to a message; `ok` false with a reason in `error` where nothing comes of it.
@@ -117,10 +120,15 @@ class GatewayDesk:
             doubted, self._doubted = self._doubted, set()
             return doubted
 
-    def set_aside(self, zone: str, until_s: int) -> None:
-        """The zone was seen to be away: others have their turn before it until then."""
+    def set_aside(self, zone: str) -> None:
+        """The zone was seen to be away: others have their turn before it for a while."""
         with self.lock:
-            self._set_aside_until_s[zone] = until_s
+            self._away_since_s[zone] = self._clock.now_s()
+
+    def bring_back(self, zone: str) -> None:
+        """The zone was seen to be there."""
+        with self.lock:
+            self._away_since_s.pop(zone, None)
 
     @singledispatchmethod
     def _answer(self, message: Message, caller: Caller) -> Reply:
@@ -310,7 +318,7 @@ class GatewayDesk:
     def _next(self, before: GatewayRequest | None, request: GatewayRequest) -> Reply:
         """Give the turn to the next zone, write that down, and tell it."""
         now_s = self._clock.now_s()
-        away = {zone for zone, until_s in self._set_aside_until_s.items() if until_s > now_s}
+        away = {zone for zone, since_s in self._away_since_s.items() if 0 <= now_s - since_s < SET_ASIDE_S}
         zones, allocation = list(self._rules.zones), self._ledger.allocation()
         balances = dict(self._ledger.balances(request.type.value))
         # What this request has charged so far is no debt of others.

@@ -30,9 +30,10 @@ from one_preempt.gateway_ports import GatewayLedger, ZoneWatcher
 from one_preempt.ports import Clock
 
 LOOK_EVERY_S = 60
-"""Between two measurements a zone is looked at no more often, whatever cause users give for it."""
+"""Between two measurements a zone is looked at no more often, whatever cause users give for it. Fixed: a look reads all
+VMs of a zone, and who waits for it has waited for `gateway.patience_s` before."""
 COMPUTE_AGAIN_S = 300
-"""Measuring that failed is tried again then, if it is not due before."""
+"""Measuring that failed is tried again then, if it is not due before; `gateway.recompute_s` is what can be set."""
 
 
 class UpkeepRules(Struct, frozen=True):
@@ -69,7 +70,7 @@ class Upkeep:
         self._clock = clock
         self._rules = rules
         self._said = SaidOnce(say)
-        self._zones = ZonePresence(zones, desk, clock, self._said, alive)
+        self._zones = ZonePresence(zones, desk, self._said, alive)
         self._computed_at_s: int | None = None
         self._doubted: set[str] = set()
         self._answers, self._looks = _Pace(), _Pace()

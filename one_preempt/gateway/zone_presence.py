@@ -11,10 +11,6 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.desk import GatewayDesk
 from one_preempt.gateway.said_once import SaidOnce
 from one_preempt.gateway_ports import ZoneWatcher
-from one_preempt.ports import Clock
-
-SET_ASIDE_S = 300
-"""A zone that was seen to be away has its turn after others for so long."""
 
 T = TypeVar("T")
 
@@ -26,7 +22,6 @@ class ZonePresence:
         self,
         zones: Mapping[str, ZoneWatcher],
         desk: GatewayDesk,
-        clock: Clock,
         said: SaidOnce,
         alive: Callable[[], None],
     ) -> None:
@@ -34,7 +29,6 @@ class ZonePresence:
         self.away: dict[str, str] = {}
         self._zones = zones
         self._desk = desk
-        self._clock = clock
         self._said = said
         self._alive = alive
 
@@ -57,11 +51,11 @@ class ZonePresence:
 
     def _is_away(self, zone: str, error: OnePreemptError) -> None:
         self.away[zone] = plain_words(str(error), LONGEST_TEXT)
-        self._desk.set_aside(zone, self._clock.now_s() + SET_ASIDE_S)
+        self._desk.set_aside(zone)
         self._said.once(f"zone {zone}: {self.away[zone]}")
 
     def _is_there(self, zone: str) -> None:
         if self.away.pop(zone, None) is not None:
-            self._desk.set_aside(zone, 0)
+            self._desk.bring_back(zone)
             self._said.forget(f"zone {zone}:")
             self._said.say(f"zone {zone} answers again")

@@ -134,7 +134,20 @@ def test_a_zone_that_was_seen_to_be_away_is_not_tried_first(world: Federation) -
         number = world.submitted()["number"]
         assert [attempt.zone for attempt in world.request(number).attempts] in (["north"], ["south"])
     world.zones["west"].faults.clear()
-    world.round(301)
+    # A clock that is set back leaves it aside for no longer.
+    world.clock.set(world.clock.now_s() - 86_400)
+    assert "west" in {world.submitted()["zone"] for _ in range(3)}
+
+
+def test_a_zone_that_was_seen_to_be_away_is_tried_again_after_a_while(world: Federation) -> None:
+    world.zones["west"].fails()
+    for _ in range(4):
+        world.submitted()
+    world.round(1)
+    world.zones["west"].faults.clear()
+    world.clock.set(world.clock.now_s() + 299)
+    assert "west" not in {world.submitted()["zone"] for _ in range(3)}
+    world.clock.set(world.clock.now_s() + 1)
     assert "west" in {world.submitted()["zone"] for _ in range(3)}
 
 

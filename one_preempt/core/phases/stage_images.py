@@ -15,7 +15,8 @@ from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.images.promised_images import promised_needs
 from one_preempt.core.phases.images.removals import Removals
 
-# So long before a transfer begins what is in its way is removed.
+# So long before a transfer begins what is in its way is removed. Fixed: it takes seconds to delete a file, and another
+# try fits in.
 REMOVED_BEFORE_S = 60
 
 

@@ -21,15 +21,12 @@ SHOWN_VMS = 50
 
 
 @click.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that are over, however old.")
+@click.option("--all", "everything", is_flag=True, help="Not the last 40 alone, but every one on record.")
 @socket_option
 @config_option
 @json_option
 def gateway_list(everything: bool, socket_path: Path | None, config_path: Path | None, as_json: bool) -> None:
-    """List your requests, newest first; root and the gateway's user see all of them.
-
-    Without --all at most the last 40 are shown.
-    """
+    """List your last 40 requests, newest first; root and the gateway's user see those of all users."""
     ask = asking(config_path, socket_path)
     found: list[dict[str, Any]] = []
     before: dict[str, int] = {}
