@@ -28,6 +28,7 @@ CLUSTER_POOL = "clusterpool.info"
 DATASTORE_POOL = "datastorepool.info"
 NETWORK_POOL = "vnpool.info"
 VM_GROUP_POOL = "vmgrouppool.info"
+IMAGE_POOL = "imagepool.info"  # no part of a snapshot
 ACL = "acl.info"
 USER_POOL = "userpool.info"
 GROUP_POOL = "grouppool.info"

@@ -9,7 +9,9 @@ from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula.infrastructure_reader import read_datastore_pool
 from one_preempt.adapters.opennebula.oned_errors import OnedError
+from one_preempt.adapters.opennebula.snapshot_assembly import IMAGE_POOL
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.xml_document import (
     UnreadableDocument,
     amount,
@@ -38,13 +40,14 @@ class StoredImages:
     def __init__(self, transport: OnedTransport) -> None:
         self._transport = transport
         self._lock = Lock()
+        self._untold = UntoldPools(transport)
 
     def all(self) -> Mapping[int, StoredImage]:
         """All images, by id; those that cannot be read are not among them."""
-        pools = self._document("one.datastorepool.info"), self._document("one.imagepool.info", *_ALL)
+        datastore_pool, image_pool = self._document("one.datastorepool.info"), self._image_pool()
         try:
-            datastores = read_datastore_pool(pools[0], [])
-            images = read_objects(pools[1], "IMAGE_POOL", "IMAGE", lambda one: _image(one, datastores), [])
+            datastores = read_datastore_pool(datastore_pool, [])
+            images = read_objects(image_pool, "IMAGE_POOL", "IMAGE", lambda one: _image(one, datastores), [])
         except UnreadableDocument as error:
             raise CloudUnavailable(f"the pools of datastores and images: {error}") from None
         return {image.id: image for image in images}
@@ -68,6 +71,14 @@ class StoredImages:
             raise CloudUnavailable(f"one.hostpool.info: {error}") from None
         told = [(host.findtext("ID", ""), host.findtext("STATE", ""), host.findtext("NAME", "")) for host in pool]
         return {int(id): (name, int(state)) for id, state, name in told if id.isdecimal() and state.isdecimal()}
+
+    def _image_pool(self) -> bytes:
+        """What its users wrote into one image keeps the others from nobody."""
+        try:
+            with self._lock:
+                return self._untold.document(IMAGE_POOL, _ALL, tuple)
+        except OnedError as error:
+            raise CloudUnavailable(f"one.{IMAGE_POOL} was refused: {error}") from error
 
     def _document(self, method: str, *parameters: Parameter) -> bytes:
         try:

@@ -100,6 +100,10 @@ def _datastore_pool(cloud: SimulatedCloud, caller: Caller) -> str:
     return _pool("DATASTORE_POOL", map(infrastructure.datastore, cloud.datastore_pool(caller)))
 
 
+def _image_info(cloud: SimulatedCloud, caller: Caller, image_id: int, _decrypt: bool) -> str:
+    return infrastructure.image(cloud.image_info(caller, image_id), cloud.version)
+
+
 def _image_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
     images = cloud.image_pool(caller, filter_flag, start, end)
     return _pool("IMAGE_POOL", (infrastructure.image(picture, cloud.version) for picture in images))
@@ -200,6 +204,7 @@ METHODS: dict[str, Method] = {
     "one.host.update": _of_cloud("host_update"),
     "one.hostpool.info": _host_pool,
     "one.hostpool.monitoring": _host_monitoring,
+    "one.image.info": _image_info,
     "one.imagepool.info": _image_pool,
     "one.secgrouppool.info": _security_group_pool,
     "one.system.config": lambda cloud, caller: static.configuration(cloud.version, cloud.zone_id, cloud.zones),

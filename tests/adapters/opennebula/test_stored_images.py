@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.stored_images import StoredImages
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 from one_preempt.ports import CloudUnavailable
+from one_preempt.simulation.emulator import xml_writing
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
 from tests.adapters.opennebula.conftest import RECORDINGS, VERSIONS, reply
+from tests.hostile.test_smuggled_markup import unminded
 
 
 @pytest.fixture
@@ -75,3 +78,20 @@ def test_an_emulated_cloud_tells_its_images(tmp_path: Path) -> None:
         images = StoredImages(transport)
         assert set(images.all()) == set(cloud.images)
         assert set(images.answering_hosts()) == set(cloud.hosts)
+
+
+@pytest.mark.parametrize("words", ["\U0001f600", "]]></A><n:x/><A><![CDATA["], ids=["not sent", "markup"])
+def test_what_users_write_into_their_images_hides_no_others(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last are theirs: what stands between is told all the same, as it was."""
+    monkeypatch.setattr(xml_writing, "cdata", unminded)
+    cloud = shipped_cloud("demo")
+    for number in (1, 2):
+        cloud.images[number] = replace(cloud.images[0], id=number, name=f"image-{number}", template={})
+    with (
+        running_emulator(cloud) as url,
+        closing(OnedTransport(url, Credentials("oneadmin:opennebula"), Limits())) as transport,
+    ):
+        before = StoredImages(transport).all()
+        for guilty in (0, 2):
+            cloud.images[guilty].template["A"] = [words]
+        assert StoredImages(transport).of(1) == before[1]

@@ -81,6 +81,10 @@ class PoolCalls(CloudState):
                 wanted.update(vm_id for vm_id in self.vms if int(first) <= vm_id <= int(last or first))
         return self._visible(caller, ObjectKind.VM, [self.vms[vm_id] for vm_id in wanted], _ALL, -1, -1)
 
+    def image_info(self, caller: Caller, image_id: int) -> SimImage:
+        """One image, for who may use it."""
+        return self._one(caller, ObjectKind.IMAGE, found(self.images, image_id, "image"))
+
     def image_pool(self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1) -> list[SimImage]:
         """Images."""
         return self._visible(caller, ObjectKind.IMAGE, self.images.values(), filter_flag, start, end)
