@@ -13,10 +13,18 @@ from one_preempt.adapters.opennebula.host_reader import read_host_pool
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION
 from one_preempt.adapters.opennebula.pool_pieces import ids_named
-from one_preempt.adapters.opennebula.snapshot_assembly import zone_id_in
+from one_preempt.adapters.opennebula.snapshot_assembly import USER_POOL, VM_POOL, zone_id_in
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.trusted_pools import is_not_sent
+from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_vm_pool
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, amount, first_texts_of, read_objects
+from one_preempt.adapters.opennebula.xml_document import (
+    MOST_NAMED,
+    UnreadableDocument,
+    amount,
+    first_texts_of,
+    read_objects,
+)
 from one_preempt.core.gateway.streams import HostRoom
 from one_preempt.core.model.host import Host
 from one_preempt.gateway_ports import SeenZone
@@ -51,6 +59,7 @@ class OpenNebulaZone:
     def __init__(self, transport: OnedTransport, name: str) -> None:
         self._transport = transport
         self._name = name
+        self._untold = UntoldPools(transport)
         self.endpoint = transport.endpoint
 
     def version(self) -> str:
@@ -65,9 +74,9 @@ class OpenNebulaZone:
             own_id = zone_id_in(self._document("one.system.config"))
             zones = zones_of_federation(self._transport)
             is_disabled = self._is_disabled(own_id, zones)
-            accounting = self._document("one.vmpool.accounting", ALL, from_s, UNTIL_NOW)
+            accounting = self._accounting(from_s, problems)
             # After the accounting: what ended in between is seen as living once more, not as ended too early.
-            living = ids_named(self._document("one.vmpool.info", ALL, FROM_FIRST, TO_LAST, NOT_DONE), "VM")
+            living = ids_named(self._vms(), "VM")
             runs = read_accounting(accounting, living, problems)
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self.endpoint}: {error}") from None
@@ -93,9 +102,8 @@ class OpenNebulaZone:
 
     def vms_with(self, tokens: Collection[str]) -> Mapping[str, Sequence[int]]:
         """The VMs that are not DONE and bear one of these tokens, by token; ids ascend."""
-        document = self._document("one.vmpool.infoextended", ALL, FROM_FIRST, TO_LAST, NOT_DONE)
         try:
-            vms = read_vm_pool(document, [])
+            vms = read_vm_pool(self._vms(), [])
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self.endpoint}: {error}") from None
         found: dict[str, list[int]] = {}
@@ -105,8 +113,48 @@ class OpenNebulaZone:
                 found.setdefault(token, []).append(vm.id)
         return found
 
+    def _accounting(self, from_s: int, problems: list[str]) -> bytes:
+        """The zone's accounting; what oned cannot send of it costs its own user his part, as `problems` tell."""
+        method, told, untold = "one.vmpool.accounting", list[bytes](), list[str]()
+        try:
+            return self._transport.document(method, ALL, from_s, UNTIL_NOW)
+        except OnedError as error:
+            if not is_not_sent(error):
+                raise _unavailable(self._transport, method, error) from None
+        for uid in sorted(ids_named(self._pool(USER_POOL), "USER")):
+            try:
+                told.append(_inside(self._transport.document(method, uid, from_s, UNTIL_NOW)))
+            except OnedError as error:
+                if not is_not_sent(error):
+                    raise _unavailable(self._transport, method, error) from None
+                untold.append(str(uid))
+        problems.append(
+            "oned cannot send its accounting as a whole, for there is a character in a VM beyond the first 65,536 (an "
+            f"emoji?): it is read user by user, without user {', '.join(untold[:MOST_NAMED]) or '?'}"
+        )
+        return b"<HISTORY_RECORDS>" + b"".join(told) + b"</HISTORY_RECORDS>"
+
+    def _vms(self) -> bytes:
+        return self._pool(VM_POOL, ALL, FROM_FIRST, TO_LAST, NOT_DONE)
+
+    def _pool(self, name: str, *parameters: Parameter) -> bytes:
+        """A pool in which what a user writes hides nothing of others."""
+        try:
+            return self._untold.document(name, parameters, self._owners)
+        except OnedError as error:
+            raise _unavailable(self._transport, f"one.{name}", error) from None
+
+    def _owners(self) -> frozenset[int]:
+        """The users of whom VMs are."""
+        return frozenset(vm.uid for vm in read_vm_pool(self._vms(), []).values())
+
     def _document(self, method: str, *parameters: Parameter) -> bytes:
         return _asked(self._transport, method, *parameters)
+
+
+def _inside(records: bytes) -> bytes:
+    """The records of an accounting without what is around them."""
+    return records.strip().removeprefix(b"<HISTORY_RECORDS>").removesuffix(b"</HISTORY_RECORDS>")
 
 
 def zones_of_federation(transport: OnedTransport) -> Sequence[FederationZone]:
@@ -129,12 +177,16 @@ def endpoints_of_zones(transport: OnedTransport) -> Mapping[str, str]:
 def _asked(transport: OnedTransport, method: str, *parameters: Parameter) -> bytes:
     try:
         return transport.document(method, *parameters)
-    except AuthenticationError as error:
-        raise CloudUnavailable(
-            f"{transport.endpoint} does not know the gateway's user: {error.text}; check auth_file in gateway.zones"
-        ) from None
     except OnedError as error:
-        raise CloudUnavailable(f"{method} at {transport.endpoint}: {error}") from None
+        raise _unavailable(transport, method, error) from None
+
+
+def _unavailable(transport: OnedTransport, method: str, error: OnedError) -> CloudUnavailable:
+    if isinstance(error, AuthenticationError):
+        return CloudUnavailable(
+            f"{transport.endpoint} does not know the gateway's user: {error.text}; check auth_file in gateway.zones"
+        )
+    return CloudUnavailable(f"{method} at {transport.endpoint}: {error}")
 
 
 def _zone(element: _Element) -> FederationZone:

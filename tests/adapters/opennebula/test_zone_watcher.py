@@ -103,6 +103,24 @@ def test_credentials_that_a_zone_does_not_know_are_named(cloud: SimulatedCloud) 
         connection.close()
 
 
+def test_what_oned_cannot_send_costs_its_own_user_alone(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    """An emoji in one VM, and in the user's own template: the others are seen, and their requests found."""
+    zone = OpenNebulaZone(transport, "north")
+    eva, lea = (next(user.id for user in cloud.users.values() if user.name == name) for name in ("eva", "lea"))
+    template = 'CPU="1"\nMEMORY="64"\nLEASE_SUBMISSION="aa"'
+    untold, told = (cloud.vm_allocate(cloud.caller(uid), template, True) for uid in (eva, lea))
+    for host_id, vm_id in enumerate((untold, told)):
+        cloud.vm_deploy(ONEADMIN, vm_id, host_id)
+    cloud.settle()
+    before = zone.seen(0)
+    cloud.vms[untold].user_template["A"] = ["\U0001f600"]
+    cloud.users[eva].template["A"] = ["\U0001f600"]
+    seen = zone.seen(0)
+    assert seen.runs == tuple(run for run in before.runs if run.vm_id != untold)
+    assert [problem for problem in seen.problems if "it is read user by user" in problem]
+    assert zone.vms_with({"aa"}) == {"aa": [told]}
+
+
 def test_the_federation_says_where_zones_are(transport: OnedTransport) -> None:
     assert endpoints_of_zones(transport) == {"OpenNebula": "http://localhost:2633/RPC2"}
 
