@@ -12,7 +12,10 @@ from msgspec import Struct
 from one_preempt.adapters.opennebula.infrastructure_reader import read_datastore_pool
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION, added_attributes, with_lease
+from one_preempt.adapters.opennebula.snapshot_assembly import TEMPLATE_POOL
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.trusted_pools import is_not_sent
+from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine, read_vm_pool
 from one_preempt.adapters.opennebula.xml_document import (
     UNREADABLE_OBJECT,
@@ -36,6 +39,10 @@ NOT_PERSISTENT = False
 GREATEST_ID = (1 << 31) - 1  # what a call can carry
 LONGEST_FILE = 1 << 20
 _NO_TEMPLATES = "To add a LEASE to a VM template you need the right to create templates; without it, submit a --file"
+_NOT_SENT = (
+    "An emoji, or another character that oned stores and cannot send, is in it: replace that by onevm update, or "
+    "terminate that VM"
+)
 
 
 _ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML cannot carry
@@ -99,9 +106,11 @@ class OwnerAccount:
             if number > GREATEST_ID:
                 raise OnePreemptError(f"no VM template has the id {wanted[:40]}; see: onetemplate list")
             return number
-        document = self._document(
-            "VM templates cannot be listed", "one.templatepool.info", VISIBLE, FROM_FIRST, TO_LAST
-        )
+        try:
+            # What others write into theirs is not to hide this one.
+            document = UntoldPools(self._transport).document(TEMPLATE_POOL, (VISIBLE, FROM_FIRST, TO_LAST), tuple)
+        except OnedError as error:
+            raise self._refused("VM templates cannot be listed", error) from error
         found = [
             one for one in read_objects(document, "VMTEMPLATE_POOL", "VMTEMPLATE", _named, []) if one.name == wanted
         ]
@@ -168,6 +177,8 @@ class OwnerAccount:
         if isinstance(error, AuthenticationError):
             return Refused(f"{self.endpoint} does not know you: {error.text}; check ONE_AUTH or ~/.one/one_auth")
         hint = f". {_NO_TEMPLATES}" if "CREATE TEMPLATE" in error.text else ""
+        if is_not_sent(error):
+            hint = f". {_NOT_SENT}"
         return Refused(f"{what}: {error.text.rstrip('.')}{hint}")
 
     def _parsed(self, document: bytes) -> _Element:

@@ -28,7 +28,9 @@ CLUSTER_POOL = "clusterpool.info"
 DATASTORE_POOL = "datastorepool.info"
 NETWORK_POOL = "vnpool.info"
 VM_GROUP_POOL = "vmgrouppool.info"
-IMAGE_POOL = "imagepool.info"  # no part of a snapshot
+# No parts of a snapshot.
+IMAGE_POOL = "imagepool.info"
+TEMPLATE_POOL = "templatepool.info"
 ACL = "acl.info"
 USER_POOL = "userpool.info"
 GROUP_POOL = "grouppool.info"

@@ -50,6 +50,9 @@ POOLS = {
     pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info", lambda first, last: (_ALL, first, last)),
     pools.VM_GROUP_POOL: Pool("VM_GROUP_POOL", "VM_GROUP", "one.vmgroup.info", lambda first, last: (_ALL, first, last)),
     pools.IMAGE_POOL: Pool("IMAGE_POOL", "IMAGE", "one.image.info", lambda first, last: (_ALL, first, last)),
+    pools.TEMPLATE_POOL: Pool(
+        "VMTEMPLATE_POOL", "VMTEMPLATE", "one.template.info", lambda first, last: (_ALL, first, last)
+    ),
     pools.USER_POOL: Pool("USER_POOL", "USER", "one.user.info"),
     pools.GROUP_POOL: Pool("GROUP_POOL", "GROUP", "one.group.info"),
 }
