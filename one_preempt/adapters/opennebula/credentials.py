@@ -32,18 +32,21 @@ class Credentials:
 
 
 def find_credentials(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Credentials:
-    """Read $ONE_AUTH, else ~/.one/one_auth, else oneadmin's own. Raises `CredentialsError`."""
+    """Read $ONE_AUTH, else ~/.one/one_auth, else oneadmin's own where that may be read. Raises `CredentialsError`."""
     named = environment.get("ONE_AUTH")
     if named:
         return read_auth(Path(named), "the file named by ONE_AUTH")
-    candidates = [_home(environment, home) / ".one" / "one_auth", ONEADMIN_AUTH]
-    for path in candidates:
-        if _exists(path):
-            return read_auth(path, "the credentials file")
-    places = " nor ".join(str(path) for path in candidates)
+    own = _home(environment, home) / ".one" / "one_auth"
+    if _exists(own):
+        return read_auth(own, "the credentials file")
+    # On a front-end it is there, and for others than oneadmin no file of theirs.
+    if os.access(ONEADMIN_AUTH, os.R_OK):
+        return read_auth(ONEADMIN_AUTH, "the credentials file")
+    where = f"{own} does not exist"
+    if own != ONEADMIN_AUTH:
+        where += f", and {ONEADMIN_AUTH} does not, or is not for this user to read"
     raise CredentialsError(
-        f"no OpenNebula credentials: neither {places} exists; write user:password into one of them, "
-        "or name the file in ONE_AUTH"
+        f"no OpenNebula credentials: {where}; write user:password into {own}, or name the file in ONE_AUTH"
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,23 @@ def test_no_credentials_anywhere_is_told_with_the_places_looked_at(tmp_path: Pat
     assert str(tmp_path / ".one" / "one_auth") in str(caught.value)
     assert str(no_oneadmin) in str(caught.value)
     assert "ONE_AUTH" in str(caught.value)
+
+
+def test_oneadmin_is_told_the_one_place_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / ".one" / "one_auth"
+    monkeypatch.setattr(found, "ONEADMIN_AUTH", own)
+    with pytest.raises(CredentialsError) as caught:
+        find_credentials({}, tmp_path)
+    assert str(caught.value).count(str(own)) == 2, "where it was looked for, and where to write them"
+
+
+def test_a_user_without_credentials_is_not_sent_to_those_of_oneadmin(
+    tmp_path: Path, no_oneadmin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(no_oneadmin, "oneadmin:a\n")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(CredentialsError, match=f"write user:password into {tmp_path}/.one/one_auth"):
+        find_credentials({}, tmp_path)
 
 
 def test_a_user_without_a_home_is_told_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
