@@ -42,7 +42,7 @@ def run_emulator(
     changes of state are published, as ZeroMQ names it. Raises `OnePreemptError` where the cloud cannot be built or
     an address is not free.
     """
-    cloud = _cloud(description, recording)
+    cloud = served_cloud(description, recording)
     emulated_time = VirtualTime() if virtual_time else WallTime(speed)
     lock = threading.RLock()
     try:
@@ -72,8 +72,8 @@ def shipped_cloud(name: str, version: str | None = None, starts_at_s: int = DEFA
     return described_cloud(description, starts_at_s)
 
 
-def _cloud(description: Path | None, recording: Path | None) -> SimulatedCloud:
-    """The cloud asked for, brought up to the present unless it says itself when it is."""
+def served_cloud(description: Path | None = None, recording: Path | None = None) -> SimulatedCloud:
+    """The cloud asked for, the demonstration's without either, brought up to the present unless it says when it is."""
     if description is not None and recording is not None:
         raise OnePreemptError("an emulated cloud comes from a description or from a recording, not from both")
     if recording is not None:

@@ -56,7 +56,8 @@ def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | N
     elif as_json:
         write_json([lease_document(record, states) for record in records])
     else:
-        write_table(f"{len(records)} leases on record", LIST_COLUMNS, (list_row(record, states) for record in records))
+        title = f"{len(records)} {'lease' if len(records) == 1 else 'leases'} on record"
+        write_table(title, LIST_COLUMNS, (list_row(record, states) for record in records))
 
 
 def _list_own(chart_hours: int | None, as_json: bool) -> None:
