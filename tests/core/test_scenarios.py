@@ -46,6 +46,8 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     if "ended" in expected:
         ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
         assert ended == expected["ended"]
+    fulfilled = [end.preemption_id for end in decided.plan.ended_preemptions if end.fulfilled]
+    assert fulfilled == expected.get("fulfilled", [])
     if "states" in expected:
         states = {lease_id: decided.state.leases[lease_id].state.value for lease_id in expected["states"]}
         assert states == expected["states"]
