@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from one_preempt.core.model.access import AclRule
+from one_preempt.core.model.access import Directory
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import Network
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.host_access import may_place_on
@@ -13,29 +14,35 @@ from one_preempt.core.verify.host_requirements import Residents, meets
 
 MOST_KEPT = 20_000
 _Asked = tuple[object, ...]
+# What hosts said of themselves that were found to suit, and their clusters, by the hosts' ids.
+_Said = dict[int, tuple[Mapping[str, tuple[str, ...]], int]]
 
 
 class SuitingHosts:
     """What suits whom for certain and for as long as neither the host nor the rules change. Others are asked anew."""
 
     def __init__(self) -> None:
-        self._attributes: dict[_Asked, Mapping[str, tuple[str, ...]]] = {}
-        self._rules: tuple[AclRule, ...] = ()
+        # By what is asked, and what was asked last.
+        self._said: dict[_Asked, _Said] = {}
+        self._count = 0
+        self._last: tuple[VirtualMachine, _Said] | None = None
+        self._directory = Directory()
+        self._networks: Mapping[int, Network] = {}
 
     def follow(self, snapshot: PoolSnapshot) -> None:
         """Answer for this snapshot from now on."""
-        rules = snapshot.directory.acl_rules
-        if rules is not self._rules:
-            if rules != self._rules or len(self._attributes) > MOST_KEPT:
-                self._attributes.clear()
-            self._rules = rules
-        elif len(self._attributes) > MOST_KEPT:
-            self._attributes.clear()
+        directory, networks, before = snapshot.directory, snapshot.networks, self._directory
+        if directory is not before or networks is not self._networks:
+            self._directory, self._networks, self._last = directory, networks, None
+        if directory.acl_rules != before.acl_rules or self._count > MOST_KEPT:
+            self._said.clear()
+            self._count, self._last = 0, None
 
     def is_known(self, snapshot: PoolSnapshot, vm: VirtualMachine, host: Host) -> bool:
         """The host was found to suit a VM that asked for the same."""
         # By the very object of what the host says: where it says anything else it is another one.
-        return self._attributes.get(_asked(snapshot, vm, host)) is host.attributes
+        said = self._said_to(snapshot, vm).get(host.id)
+        return said is not None and said[0] is host.attributes and said[1] == host.cluster_id
 
     def faults(
         self, snapshot: PoolSnapshot, vm: VirtualMachine, host: Host, residents: Residents, *, load_is_known: bool
@@ -52,17 +59,37 @@ class SuitingHosts:
         faults = [f"which does not meet its {name}" for name, is_met in found if is_met is False]
         faults += _faults_beside_requirements(snapshot, vm, host)
         if surely and not faults:
-            self._attributes[_asked(snapshot, vm, host)] = host.attributes
+            self._said_to(snapshot, vm)[host.id] = host.attributes, host.cluster_id
+            self._count += 1
         yield from faults
 
+    def _said_to(self, snapshot: PoolSnapshot, vm: VirtualMachine) -> _Said:
+        """What the hosts said that suit whoever asks for the same; the members of a gang come one after the other."""
+        last = self._last
+        if last is not None and _asks_alike(last[0], vm):
+            return last[1]
+        said = self._said.setdefault(_asked(snapshot, vm), {})
+        self._last = (vm, said)
+        return said
 
-def _asked(snapshot: PoolSnapshot, vm: VirtualMachine, host: Host) -> _Asked:
+
+def _asks_alike(one: VirtualMachine, other: VirtualMachine) -> bool:
+    """It is seen at once that they ask for the same."""
+    return (
+        one.automatic_requirements is other.automatic_requirements
+        and one.sched_requirements is other.sched_requirements
+        and one.uid == other.uid
+        and one.gid == other.gid
+        and one.topology is other.topology
+        and one.nics is other.nics
+    )
+
+
+def _asked(snapshot: PoolSnapshot, vm: VirtualMachine) -> _Asked:
     """All that decides beside what the host says of itself."""
     user = snapshot.directory.users.get(vm.uid)
     groups = None if user is None else (user.gid, user.group_ids)
     return (
-        host.id,
-        host.cluster_id,
         vm.automatic_requirements,
         vm.sched_requirements,
         vm.uid,
