@@ -48,6 +48,7 @@ _OWN = frozenset(
 )
 _NUMBERS = frozenset({"CPU", "MEMORY", "VCPU"})
 _TIES = frozenset({"DISK", "NIC", "TOPOLOGY"})
+_COMPLETED = _TIES | {"CONTEXT", "NUMA_NODE", "PCI", "VMGROUP"}
 _NOT_LEFT = _OWN | {"NAME", "SCHED_ACTION"}
 _CONTEXT_NIC = [
     "DNS",
@@ -72,7 +73,7 @@ _CONTEXT_NIC = [
     "VROUTER_IP6",
     "VROUTER_MANAGEMENT",
 ]
-_INVALID_NAME_CHARACTERS = "&|:\\\";/'#{}$<>\t\n\v\f\r"
+_INVALID_NAME_CHARACTERS = frozenset("&|:\\\";/'#{}$<>\t\n\v\f\r")
 
 
 def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDict, hold: bool) -> SimVm:
@@ -97,12 +98,13 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     if hold:
         template["SUBMIT_ON_HOLD"] = ["YES"]
     _complete_os(vm)
-    complete_topology(template, cloud.is_series_7)
-    devices.complete_requests(template, cloud.is_series_7)
-    _complete_disks(cloud, vm)
-    addressing.complete_nics(cloud, vm)
-    _complete_context(cloud, vm)
-    _join_vm_group(cloud, vm)
+    if not _COMPLETED.isdisjoint(template):
+        complete_topology(template, cloud.is_series_7)
+        devices.complete_requests(template, cloud.is_series_7)
+        _complete_disks(cloud, vm)
+        addressing.complete_nics(cloud, vm)
+        _complete_context(cloud, vm)
+        _join_vm_group(cloud, vm)
     set_automatic_requirements(cloud, vm)
     vm.sched_actions = [_sched_action(vm, index, action) for index, action in enumerate(sched_actions)]
     return vm
@@ -126,9 +128,9 @@ def copies_of_vm(vm: SimVm, vm_ids: Iterable[int]) -> list[SimVm]:
 
 def check_name(name: str) -> None:
     """Refuse a name that oned refuses."""
-    for character in name:
-        if character in _INVALID_NAME_CHARACTERS:
-            raise OnedError(ErrorCode.INTERNAL, f"Invalid NAME, char '{character}' is not allowed")
+    if not _INVALID_NAME_CHARACTERS.isdisjoint(name):
+        character = next(one for one in name if one in _INVALID_NAME_CHARACTERS)
+        raise OnedError(ErrorCode.INTERNAL, f"Invalid NAME, char '{character}' is not allowed")
     if len(name) > 128:
         raise OnedError(ErrorCode.INTERNAL, "Invalid NAME, max length is 128 chars")
 

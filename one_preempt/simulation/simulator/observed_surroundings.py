@@ -178,8 +178,10 @@ def _quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
 
 def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
     limits = dict.fromkeys(metrics, -1.0)
-    limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
-    used = {metric: quota.used.get(metric, 0) / scale for metric, scale in metrics.items()}
+    if quota.limits:
+        limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
+    known = quota.used
+    used = {metric: known.get(metric, 0) / scale for metric, scale in metrics.items()}
     clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0]) if quota.cluster_ids else ()
     return Quota(cluster_ids=clusters, limits=limits, used=used)
 

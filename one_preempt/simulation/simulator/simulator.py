@@ -295,7 +295,7 @@ class Simulator:
 
     def _lease_starts(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
         """All VMs of a lease begin to run at one instant; False where not all of them were at rest."""
-        if not all(run.since_ms is None and not run.had_its_time for run in runs):
+        if [run for run in runs if run.since_ms is not None or run.had_its_time]:
             return False
         quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
         self._anything = True
@@ -311,7 +311,7 @@ class Simulator:
 
     def _lease_ends(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
         """All VMs of a lease, which ran, are gone at one instant; False where not all of them had their time."""
-        if not all(run.had_its_time and run.since_ms is not None for run in runs):
+        if [run for run in runs if not run.had_its_time or run.since_ms is None]:
             return False
         self._anything = True
         self._changed |= not self._ends_quietly(lease)

@@ -98,16 +98,21 @@ class WorkloadRequest(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.vm_sets:
             raise ValueError("it asks for no VM")
-        if [vm_set for vm_set in self.vm_sets if vm_set.cpu_centi < 1 or vm_set.memory_mib < 1]:
-            raise ValueError("a VM without CPU or memory: no cloud takes it; at least 0.01 CPUs and 1 MiB are needed")
-        if self.virtual_machines > MOST_MACHINES:
-            raise ValueError(f"{self.virtual_machines} VMs: {MOST_MACHINES} are the most")
+        vms = 0
+        for vm_set in self.vm_sets:
+            vms += vm_set.count
+            if vm_set.cpu_centi < 1 or vm_set.memory_mib < 1:
+                at_least = "at least 0.01 CPUs and 1 MiB are needed"
+                raise ValueError(f"a VM without CPU or memory: no cloud takes it; {at_least}")
+        if vms > MOST_MACHINES:
+            raise ValueError(f"{vms} VMs: {MOST_MACHINES} are the most")
         if self.submitted_at_s < 0 or self.actual_duration_s < 0:
             raise ValueError(f"submitted at {self.submitted_at_s} s for {self.actual_duration_s} s: at least 0 each")
-        if self.requested_duration_s is not None and self.requested_duration_s < 1:
-            raise ValueError(f"a requested duration of {self.requested_duration_s} s: at least 1 s is needed")
-        if self.requested_duration_s is not None and self.requested_duration_s > LONGEST_S:
-            raise ValueError(f"a requested duration of {self.requested_duration_s} s: {LONGEST_S} s is the most")
+        asked_s = self.requested_duration_s
+        if asked_s is not None and asked_s < 1:
+            raise ValueError(f"a requested duration of {asked_s} s: at least 1 s is needed")
+        if asked_s is not None and asked_s > LONGEST_S:
+            raise ValueError(f"a requested duration of {asked_s} s: {LONGEST_S} s is the most")
         if self.max_suspensions is not None and not 0 <= self.max_suspensions <= MOST_SUSPENSIONS:
             raise ValueError(f"{self.max_suspensions} suspensions at most: 0 to {MOST_SUSPENSIONS} can be asked for")
         if self.start is not _BEST_EFFORT or self.start_at_s is not None or self.deadline_at_s is not None:

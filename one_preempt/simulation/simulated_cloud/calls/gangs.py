@@ -64,7 +64,7 @@ class GangCalls(VmActions):
         """
         together = [self.vms[vm_id] for vm_id in vm_ids if vm_id in self.vms]
         is_sure = len(together) == len(set(vm_ids)) == len(vm_ids) > 0 and self._is_at_once(_ENDS)
-        if not is_sure or self.drivers.is_ending or not all(self._may_end(caller, vm) for vm in together):
+        if not is_sure or self.drivers.is_ending or [vm for vm in together if not self._may_end(caller, vm)]:
             return False
         for vm in together:
             self.request_id += 1
@@ -144,13 +144,16 @@ class GangCalls(VmActions):
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _RUNNING
         self._tell(vms, (_ACTIVE, _ACTIVE, _BOOT, _RUNNING))
 
-    def _come_to_an_end(self, together: Sequence[SimVm], _: Job) -> None:
+    def _come_to_an_end(self, ending: Sequence[SimVm], _: Job) -> None:
         """The shutdowns ended, and with them the epilogs: DONE, and everything is given back."""
-        vms = self._still_ending(together)
+        vms = self._still_ending(ending)
         if not self._is_still_at_once(vms, _ENDS):
             self._end_one_by_one(Operation.SHUTDOWN, vms)
             return
-        now_s, booked = self.now_s, [(vm.uid, vm.gid, full_request(vm)) for vm in vms]
+        now_s = self.now_s
+        # The members of a gang share what their templates say, and are counted together.
+        together = [list(alike) for _, alike in groupby(vms, _counted_by)]
+        booked = [(alike[0].uid, alike[0].gid, full_request(alike[0]), len(alike)) for alike in together]
         for vm in vms:
             record = vm.history[-1]
             record.retime_s = record.estime_s = record.eetime_s = record.etime_s = vm.etime_s = now_s
@@ -163,8 +166,8 @@ class GangCalls(VmActions):
                 self.space.give_back(vm.id, DISKS)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _DONE, _INIT
         self._tell(vms, (_ACTIVE, _DONE, _EPILOG, _INIT), [vm.history[-1].host_id for vm in vms])
-        for (uid, gid, request), alike in groupby(booked):
-            self.quota_books.add(uid, gid, request, -len(list(alike)))
+        for uid, gid, request, count in booked:
+            self.quota_books.add(uid, gid, request, -count)
 
     def _end_soon(self, operation: Operation, first: SimVm, finish: partial[None]) -> None:
         self.drivers.end_soon(Job(operation, first.id, first.history[-1].host_id, self._start, finish))
@@ -177,7 +180,7 @@ class GangCalls(VmActions):
         return vms
 
     def _is_still_at_once(self, vms: Iterable[SimVm], states: frozenset[LcmState]) -> bool:
-        return self._is_at_once(states) and all(self.hosts[vm.history[-1].host_id].alive for vm in vms)
+        return self._is_at_once(states) and not [vm for vm in vms if not self.hosts[vm.history[-1].host_id].alive]
 
     def _end_one_by_one(self, operation: Operation, vms: Iterable[SimVm]) -> None:
         for vm in vms:
@@ -197,6 +200,11 @@ class GangCalls(VmActions):
         vm_ids = self._tell_logs(vms, used_host_ids)
         if vm_ids:
             self._publish_shared(SharedChange(self.clock.now_ms, vm_ids, *states))
+
+
+def _counted_by(vm: SimVm) -> tuple[int, int, int, int]:
+    """Whose quotas count it, and the very values of its template that say how much; it has no disks and devices."""
+    return vm.uid, vm.gid, id(vm.template.get("CPU")), id(vm.template.get("MEMORY"))
 
 
 def _is_new(vm: SimVm) -> bool:
