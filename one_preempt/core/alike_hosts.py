@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom
-from one_preempt.core.matching.gang import asked_by
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
@@ -117,15 +116,13 @@ class AlikeHosts:
         is_odd = _is_odd(lease, room)
         if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
             return _Seen(lease, None, False, is_odd)
-        anywhere, follows_load = True, False
-        before: tuple[object, ...] = ()
-        for vm in vms:
-            host_id = vm.host_id
-            if host_id is not None:
-                row = state.hosts.index_by_id.get(host_id)
-                anywhere = anywhere and row is not None and bool(room.accepting[row])
-            elif (asked := asked_by(vm)) != before:
-                before, match = asked, matchmaker.match(vm)
+        rows = [state.hosts.index_by_id.get(host_id) for vm in vms if (host_id := vm.host_id) is not None]
+        anywhere, follows_load = all(row is not None and room.accepting[row] for row in rows), False
+        if len(rows) < len(vms):
+            waiting = [vm for vm in vms if vm.host_id is None]
+            are_alike = matchmaker.like_the_first(waiting) == len(waiting)
+            for vm in waiting[:1] if are_alike else waiting:
+                match = matchmaker.match(vm)
                 anywhere = anywhere and self._suits_anywhere(match, room)
                 follows_load = follows_load or match.follows_load
         return _Seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)

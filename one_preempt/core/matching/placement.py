@@ -94,12 +94,14 @@ class Matchmaker(SinglePlacement):
             if searched is None:
                 return together(len(vms), placed)
             placed = searched
+        if [one.vm_id for one in placed] == [vm.id for vm in vms]:
+            return tuple(placed)
         placement_of = {placement.vm_id: placement for placement in placed}
         return tuple([placement_of[vm.id] for vm in vms])
 
     def _all_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
         """Where all VMs go if they ask for the same and there is room for all; else none, and nothing is charged."""
-        if not vms or like_the_first(vms) < len(vms):
+        if not vms or self.like_the_first(vms) < len(vms):
             return []
         mark = room.checkpoint()
         placed = self._place_alike(vms, room, among)
@@ -129,6 +131,10 @@ class Matchmaker(SinglePlacement):
     def are_alike(self, vms: Sequence[VirtualMachine]) -> bool:
         """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
         return not self.has_prematched and self._gangs.by_id(vms) is not None
+
+    def like_the_first(self, vms: Sequence[VirtualMachine]) -> int:
+        """How many of the VMs, from the first one on, ask for the same as that."""
+        return self._gangs.like_the_first(vms)
 
     def _has_too_few_places(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
         """What is said where VMs that are alike fill all that is free and some are left over; else None.

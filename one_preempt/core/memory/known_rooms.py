@@ -68,18 +68,17 @@ class KnownRooms:
 
         `resting` VMs are suspended in place. What is handed out holds until the next observation.
         """
-        preemptors = {one.preemption.preemptor_lease_id: one.preemption for one in state.preemptions}
-        victims = frozenset(
-            victim.lease_id
-            for one in state.preemptions
-            for victim in one.preemption.victims
-            if not has_left(state.snapshot, victim)
-        )
+        opened = [one.preemption for one in state.preemptions]
+        preemptors = {one.preemptor_lease_id: one for one in opened}
+        left = [one for preemption in opened for one in preemption.victims if not has_left(state.snapshot, one)]
+        victims = frozenset([victim.lease_id for victim in left])
         surroundings = Surroundings(state, policies, rates, resting, preemptors, victims)
         anew = self._begin(surroundings)
         # Of these more is said than they themselves, their reservations and the time tell.
-        preempting = {*preemptors, *victims, *(state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting)}
-        changed = self._changed(state) | ((preempting | self._preempting) & state.leases.keys())
+        preempting = {*preemptors, *victims, *[state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting]}
+        changed = self._changed(state)
+        if preempting or self._preempting:
+            changed |= (preempting | self._preempting) & state.leases.keys()
         self._preempting = preempting
         for lease_id in changed:
             self._look_at(surroundings, state.leases[lease_id], state.reservations.get(lease_id, NOTHING))

@@ -257,9 +257,10 @@ class PlanDraft(Struct, dict=True):
         Where it takes the room of what rests there, oned would not find it.
         """
         vm = self.state.snapshot.vms[placement.vm_id]
-        row = self.state.hosts.index_by_id[placement.host_id]
-        rests = self.in_place.occasions and self.resting_room[row].any()
-        beside = bool(rests and (self.room.free[row] < 0).any())
+        beside = False
+        if self.in_place.occasions:
+            row = self.state.hosts.index_by_id[placement.host_id]
+            beside = bool(self.resting_room[row].any() and (self.room.free[row] < 0).any())
         return Action(
             id=action_id,
             kind=_DEPLOY,

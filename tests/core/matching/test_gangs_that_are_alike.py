@@ -111,3 +111,9 @@ def test_what_tells_vms_apart_is_seen() -> None:
     assert gangs.by_id(alike) is not known
     assert gangs.by_id(list(alike)) == (vm(1), one)
     assert gangs.by_id(()) is None
+
+
+def test_how_many_are_alike_is_told_of_the_very_vms_that_are_asked_about() -> None:
+    gangs, three = KnownGangs(), [vm(1), vm(2), replace(vm(3), uid=77)]
+    for vms, alike in ((three, 2), (three, 2), (three[:2], 2), ([vm(1), three[2], vm(3)], 1), (three[2:], 1)):
+        assert gangs.like_the_first(vms) == alike
