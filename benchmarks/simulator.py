@@ -17,6 +17,7 @@ did the core, the simulated cloud, the simulator and the store compiled by Cytho
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import platform
@@ -158,6 +159,9 @@ def import_what_is_played(case: Case) -> None:
     durations = simulated_durations(given.overhead, {})
     cloud = build_cloud(Site((MachineSet(1, cpu_centi=100, memory_mib=1024),), durations))
     simulated_cycle(simulation_settings(given), cloud, verification=case.verification, tells_owners=False)
+    if case.reserved:
+        # What reservations are drawn with.
+        importlib.import_module("numpy.random")
 
 
 def fastest(case: Case, times: int) -> Measured:
