@@ -19,7 +19,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
-from one_preempt.core.suspendable import is_suspendable
+from one_preempt.core.suspendable import ways_out
 from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
@@ -104,7 +104,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     if on_hosts:
         # A victim's room is its preemptor's already, whoever else may not be suspended; one that failed stays there.
         is_victim = lease.id in surroundings.victims and lease.state is not LeaseState.FAILED
-        gives_way = is_victim or is_suspendable(state, policies, lease)
+        gives_way = is_victim or ways_out(state, policies, lease) is not None
         runs_from_s = lease.run_began_at_s
         if runs_from_s is None:
             runs_from_s = _runs_from_s(surroundings, lease, on_hosts)

@@ -27,17 +27,12 @@ _STAYING = (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED)
 _ACT, _NEVER, _SERIAL_ONLY, _PREEMPT = Mode.ACT, Suspension.NONE, Suspension.SERIAL_ONLY, Overrun.PREEMPT
 
 
-def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
-    """It gives way to a reservation: by its type or because it overruns, not spared by a lock, limit or mode.
-
-    A lease with a deadline holds its room firmly while its DURATION lasts: whether it can be moved in time is looked at
-    when it is chosen.
-    """
-    return ways_out(state, policies, lease) is not None
-
-
 def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
-    """How each VM of a lease would leave for a reservation; None where the lease does not give way to it."""
+    """How each VM of a lease would leave for a reservation; None where the lease does not give way to it.
+
+    It does by its type, or because it overruns, where no lock, limit or mode spares it. While its DURATION lasts, a
+    lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
+    """
     rules = policies.time
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
     if policies.mode is not _ACT or state.paused or forbidden or rules.suspension is _NEVER:

@@ -59,12 +59,9 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
         waits = draft.waits.get(lease.id)
         if waits is None or lease.id in draft.reserved or not may_wait(draft, lease):
             continue
-        if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
-            vms = draft.startable(lease)
-            if not vms:
-                return None
-            if starts_if_woken(draft, power, lease):
-                return request_at(draft, lease, power.latest_up_s, vms)
+        waits_for_room = lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM
+        if waits_for_room and starts_if_woken(draft, power, lease):
+            return request_at(draft, lease, power.latest_up_s, draft.startable(lease))
     return None
 
 
