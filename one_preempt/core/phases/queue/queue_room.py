@@ -28,6 +28,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import hosts_with_images_first, rows_with_images
 from one_preempt.core.phases.queue.reschedule import reschedule
 from one_preempt.core.phases.reservations.giving_way import reserved_ahead
+from one_preempt.core.phases.reservations.leaving_in_time import may_leave_again
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
 from one_preempt.core.queue_turn import Turn
@@ -311,9 +312,15 @@ class QueueRoom:
         free_then = None
         if self._alike is None or self._others_ahead():
             free_then = draft.timeline.free_without(reserved, start_s, end_s, firmly=self._alike is not None)
+        mark = draft.room.checkpoint()
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
-        return unplaced if isinstance(placed, Unplaced) else placed
+        if isinstance(placed, Unplaced):
+            return unplaced
+        if not may_leave_again(draft, turn, methods, rows_of(draft, placed), reserved, start_s + worthwhile_s):
+            draft.room.rollback(mark)
+            return unplaced
+        return placed
 
     def _meets(self, lease_id: int, start_s: int, end_s: int | None) -> bool:
         """It was promised some of the time between two instants."""

@@ -6,7 +6,7 @@ else's time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import add
 
 from one_preempt.core.availability.lanes import Operation
@@ -23,6 +23,7 @@ from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_i
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, there_at
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left
+from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
@@ -40,7 +41,43 @@ def prepare(
         _occupy(draft, before, -1)
     if not leaving:
         return Preparation(start_s, ())
-    rules, not_before_s = draft.policies.time, max(draft.state.now_s, not_before_s or 0)
+    prepared = _latest(draft, start_s, leaving, max(draft.state.now_s, not_before_s or 0))
+    if prepared is not None:
+        draft.preparations[lease_id] = prepared
+        _occupy(draft, prepared, 1)
+    return prepared
+
+
+def may_leave_again(
+    draft: PlanDraft,
+    turn: Turn,
+    methods: Sequence[PreemptionMethod],
+    rows: Collection[int],
+    reserved: Iterable[int],
+    worthwhile_until_s: int,
+) -> bool:
+    """Whether who starts now could be saved again for the first start of these leases that it meets on its hosts.
+
+    It could if the storage has time for that beside all that is laid down, at the end of what makes its start worth its
+    while or later; then it is laid down, too. Asked only where all take turns on one storage.
+    """
+    rules, stays = draft.policies.time, draft.timeline.stays
+    there = [stay for one in reserved for stay in stays[one] if not set(rows).isdisjoint(stay.host_rows)]
+    first_s = min((stay.start_s for stay in there if stay.start_s > draft.state.now_s), default=None)
+    if rules.exclusion is not Exclusion.SHARED_STORAGE or first_s is None:
+        return True
+    method_of = dict(zip(turn.lease.vm_ids, methods, strict=True))
+    leaving = [(vm, method_of[vm.id]) for vm in turn.vms]
+    begin_s = worthwhile_until_s - rules.preparation_margin_s - leaves_s(draft, leaving) - rules.grace_s
+    prepared = _latest(draft, first_s, leaving, begin_s)
+    if prepared is not None:
+        _occupy(draft, prepared, 1)
+    return prepared is not None
+
+
+def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int) -> Preparation | None:
+    """The latest time before a start in which all of `leaving` can leave that begins at `not_before_s` or later."""
+    rules = draft.policies.time
     lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
     end_by_s = start_s - rules.preparation_margin_s
     in_turns_s = leave_in_turns_s(leaving, draft.rates, draft.policies.limits.victims_in_flight)
@@ -54,11 +91,7 @@ def prepare(
             return None
         slots = tuple((one.lane, at_s, at_s + one.duration_s) for one, at_s in zip(operations, starts, strict=True))
         prepared = Preparation(min((begin_s, *starts)) - rules.grace_s, slots)
-    if prepared.begin_s < not_before_s:
-        return None
-    draft.preparations[lease_id] = prepared
-    _occupy(draft, prepared, 1)
-    return prepared
+    return prepared if prepared.begin_s >= not_before_s else None
 
 
 def leaves_s(draft: PlanDraft, leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]]) -> int:
