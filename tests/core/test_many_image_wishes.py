@@ -14,6 +14,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images import promised_images
+from one_preempt.core.verify import image_rules, verify
 from tests import scenario_reader
 
 WISHES = 30
@@ -81,3 +82,38 @@ def test_many_pools_without_room_are_not_each_a_plan_of_its_own(monkeypatch: pyt
     assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED]
     assert (decided.plan.image_orders, decided.violations) == ((), ())
     assert len(planned) == 1
+
+
+def test_the_recount_looks_at_each_promise_a_few_times_however_many_images_are_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 9000, "DURATION_S": 3600}
+    waits = {"user": "lea", "state": "HOLD", "cpu": 1, "lease": start, "disks": [{"size": 600, "image": 7}]}
+    decided = scenario_reader.play(
+        {
+            "settings": {
+                "image_staging": {"mode": "act", "policy": "EDF", "link_megabit_per_s": 10_000, "pool_mib": 1000}
+            },
+            "hosts": {host: {"cpu": 1} for host in range(WISHES)},
+            "datastore": {"shared": False},
+            "images": {"held": {host: {9: 800} for host in range(WISHES)}},
+            "vms": dict.fromkeys(range(WISHES), waits),
+            "ledger": {
+                "leases": {number: {"verdict": "accepted"} for number in range(WISHES)},
+                "reservations": {
+                    number: [{"start_in_s": 9000, "end_in_s": 12_600, "hosts": [number], "firm": True}]
+                    for number in range(WISHES)
+                },
+            },
+        }
+    )
+    assert len(decided.plan.image_orders) == WISHES
+    places, looked_at = image_rules._places, list[int]()
+
+    def counted(recount: Any, lease: Lease) -> Any:
+        looked_at.append(lease.id)
+        return places(recount, lease)
+
+    monkeypatch.setattr(image_rules, "_places", counted)
+    assert verify(decided.state, decided.plan) == ()
+    assert len(looked_at) <= 4 * WISHES

@@ -24,12 +24,13 @@ def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
 
     Of those that come ahead of a start that is only expected see `_each_is_ahead_of_a_start`.
     """
+    starting = _starting_by_host(recount)
     for order in recount.plan.image_orders:
         host = recount.hosts.get(order.host_id)
         if host is None or host.name != order.host_name:
             yield Violation("image-host", f"{order.id}: there is no host {order.host_id} named {order.host_name}")
         elif order.kind is ImageOrderKind.BRING and order.needed_at_s is not None:
-            starts = (*_starting_on(recount, order.host_id), *_room_made_on(recount, order.host_id))
+            starts = (*starting.get(order.host_id, ()), *_room_made_on(recount, order.host_id))
             made_there = {lease.id for lease, vm in starts if _is_made_from(vm, order)}
             if not made_there & set(order.lease_ids):
                 yield Violation("image-unneeded", f"{order.id}: nobody it is for is promised that host")
@@ -140,11 +141,12 @@ def _pools_are_not_exceeded(recount: Recount) -> Iterator[Violation]:
 
 
 def _nothing_needed_is_removed(recount: Recount) -> Iterator[Violation]:
+    starting = _starting_by_host(recount)
     for order in recount.plan.image_orders:
         if order.kind is not ImageOrderKind.DROP:
             continue
         elsewhere = {one.preemptor_lease_id for one in recount.preemptions.values()}
-        for lease, vm in _starting_on(recount, order.host_id):
+        for lease, vm in starting.get(order.host_id, ()):
             if lease.id in elsewhere:
                 # Others leave for it, which need not be on the hosts that it was promised at first.
                 continue
@@ -244,12 +246,17 @@ def _lacking(
     return found
 
 
-def _starting_on(recount: Recount, host_id: int) -> Iterator[tuple[Lease, VirtualMachine]]:
-    """The VMs that are promised a host for a start ahead, by their leases' ids."""
+def _starting_by_host(recount: Recount) -> dict[int, list[tuple[Lease, VirtualMachine]]]:
+    """The VMs that are promised hosts for a start ahead, by their leases' ids; none where nothing is ordered."""
+    found: dict[int, list[tuple[Lease, VirtualMachine]]] = {}
+    if not recount.plan.image_orders:
+        return found
     for lease_id in sorted(recount.state.reservations.keys() | recount.booking_by_lease.keys()):
         lease = recount.leases.get(lease_id)
         if lease is not None and _waits_for_its_start(recount, lease):
-            yield from ((lease, vm) for vm, place, _ in _places(recount, lease) if place == host_id)
+            for vm, host_id, _ in _places(recount, lease):
+                found.setdefault(host_id, []).append((lease, vm))
+    return found
 
 
 def _room_made_on(recount: Recount, host_id: int) -> Iterator[tuple[Lease, VirtualMachine]]:
