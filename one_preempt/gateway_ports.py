@@ -14,6 +14,11 @@ from one_preempt.core.gateway.requests import GatewayRequest
 from one_preempt.core.gateway.shares import Allocation
 from one_preempt.core.gateway.streams import HostRoom, ZoneMeasure
 from one_preempt.core.gateway.vm_runs import VmRun
+from one_preempt.ports import CloudUnavailable
+
+
+class AnotherZone(CloudUnavailable):
+    """The endpoint is that of another zone: what is seen there, and created there, is not in the zone that is meant."""
 
 
 class SeenZone(Struct, frozen=True):
@@ -30,7 +35,8 @@ class SeenZone(Struct, frozen=True):
 class ZoneWatcher(Protocol):
     """Looks at one zone and changes nothing there. Every method raises `OnePreemptError` where the zone has no answer.
 
-    The message says what was asked, where, and what to look at.
+    The message says what was asked, where, and what to look at. Once `seen` has raised `AnotherZone`, every method does
+    until `seen` finds the right one.
     """
 
     @property

@@ -100,6 +100,7 @@ class GatewayDesk:
         self._wake = wake
         self._doubted: set[str] = set()
         self._away_since_s: dict[str, int] = {}
+        self._mistaken: set[str] = set()
 
     def answer(self, message: Message, caller: Caller) -> Reply:
         """The reply to a message; `ok` false with a reason in `error` where nothing comes of it.
@@ -120,15 +121,21 @@ class GatewayDesk:
             doubted, self._doubted = self._doubted, set()
             return doubted
 
-    def set_aside(self, zone: str) -> None:
-        """The zone was seen to be away: others have their turn before it for a while."""
+    def set_aside(self, zone: str, *, is_another: bool) -> None:
+        """The zone was seen to be away: others have their turn before it for a while.
+
+        `is_another` is where its endpoint leads: nobody is sent there, for all would be made in the wrong zone.
+        """
         with self.lock:
             self._away_since_s[zone] = self._clock.now_s()
+            if is_another:
+                self._mistaken.add(zone)
 
     def bring_back(self, zone: str) -> None:
         """The zone was seen to be there."""
         with self.lock:
             self._away_since_s.pop(zone, None)
+            self._mistaken.discard(zone)
 
     @singledispatchmethod
     def _answer(self, message: Message, caller: Caller) -> Reply:
@@ -324,7 +331,8 @@ class GatewayDesk:
         # What this request has charged so far is no debt of others.
         for zone, charge in request.charges.items():
             balances[zone] = balances.get(zone, 0.0) - charge
-        for without in (request.tried | away, request.tried):
+        never = request.tried | self._mistaken
+        for without in (never | away, never):
             turn = next_turn(
                 self._rules.dispatch, allocation, zones, balances, request.number - 1, without, self._rules.seed
             )

@@ -10,7 +10,7 @@ from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.desk import GatewayDesk
 from one_preempt.gateway.said_once import SaidOnce
-from one_preempt.gateway_ports import ZoneWatcher
+from one_preempt.gateway_ports import AnotherZone, ZoneWatcher
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class ZonePresence:
 
     def _is_away(self, zone: str, error: OnePreemptError) -> None:
         self.away[zone] = plain_words(str(error), LONGEST_TEXT)
-        self._desk.set_aside(zone)
+        self._desk.set_aside(zone, is_another=isinstance(error, AnotherZone))
         self._said.once(f"zone {zone}: {self.away[zone]}")
 
     def _is_there(self, zone: str) -> None:

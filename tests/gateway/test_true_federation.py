@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from one_preempt.gateway.desk import SET_ASIDE_S
 from one_preempt.simulation.emulator.endpoint_faults import FaultKind
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.gateway.federation import Federation, join, true_federation
@@ -67,6 +68,26 @@ def test_a_zone_that_is_registered_at_the_endpoint_of_another_one_is_told(world:
     world.round()
     assert "is zone north (0), not west (101)" in checked(world)
     assert any("is zone north (0), not west (101): correct ENDPOINT" in text for text in world.said)
+
+
+def test_nobody_is_sent_to_a_zone_whose_endpoint_is_that_of_another_one(world: Federation) -> None:
+    """It would be made there, under the wrong name, as soon as the zone is no longer set aside."""
+    for kind, right in ((HOSTS, MANAGE), (STORES, USE)):
+        give(world, "west", kind, right)
+    assert "west" in {world.submitted()["zone"] for _ in range(4)}
+    world.stop()
+    own = world.zones["west"].url
+    world.zones["west"].url = world.zones["north"].url
+    join(world.zones.values())
+    world.start()
+    world.round()
+    world.clock.set(world.clock.now_s() + SET_ASIDE_S)
+    assert {world.submitted()["zone"] for _ in range(4)} == {"north"}
+    world.zones["west"].url = own
+    join(world.zones.values())
+    world.restart()
+    world.round()
+    assert "west" in {world.submitted()["zone"] for _ in range(4)}
 
 
 def test_a_zone_that_has_moved_is_told_until_the_gateway_is_started_anew(world: Federation) -> None:

@@ -27,7 +27,7 @@ from one_preempt.adapters.opennebula.xml_document import (
 )
 from one_preempt.core.gateway.streams import HostRoom
 from one_preempt.core.model.host import Host
-from one_preempt.gateway_ports import SeenZone
+from one_preempt.gateway_ports import AnotherZone, SeenZone
 from one_preempt.ports import CloudUnavailable
 
 ALL, FROM_FIRST, TO_LAST, NOT_DONE, UNTIL_NOW = -2, -1, -1, -1, -1
@@ -46,10 +46,6 @@ class FederationZone(Struct, frozen=True):
     is_enabled: bool
 
 
-class AnotherZone(CloudUnavailable):
-    """The endpoint is that of another zone: what is seen there, and created there, is not in the zone that is meant."""
-
-
 class OpenNebulaZone:
     """A `ZoneWatcher` over one connection; its credentials must see all VMs and hosts, and the configuration.
 
@@ -61,9 +57,11 @@ class OpenNebulaZone:
         self._name = name
         self._untold = UntoldPools(transport)
         self.endpoint = transport.endpoint
+        self._mistaken: AnotherZone | None = None
 
     def version(self) -> str:
-        """Which OpenNebula is there."""
+        """Which OpenNebula is there. Raises `AnotherZone`."""
+        self._demand_right()
         return self._document("one.system.version").decode(errors="replace")
 
     def seen(self, from_s: int) -> SeenZone:
@@ -92,16 +90,23 @@ class OpenNebulaZone:
         """
         own = next((zone for zone in zones if zone.id == own_id), None)
         meant = next((zone for zone in zones if zone.name == self._name), None)
+        self._mistaken = None
         if meant is not None and meant.id != own_id:
             name = "a zone without a name" if own is None else f"zone {own.name}"
-            raise AnotherZone(
+            self._mistaken = AnotherZone(
                 f"{self.endpoint} is {name} ({own_id}), not {self._name} ({meant.id}): correct ENDPOINT by onezone "
                 f"update {meant.id}, or the endpoint in gateway.zones, and restart the gateway"
             )
+        self._demand_right()
         return own is not None and not own.is_enabled
 
+    def _demand_right(self) -> None:
+        if self._mistaken is not None:
+            raise self._mistaken
+
     def vms_with(self, tokens: Collection[str]) -> Mapping[str, Sequence[int]]:
-        """The VMs that are not DONE and bear one of these tokens, by token; ids ascend."""
+        """The VMs that are not DONE and bear one of these tokens, by token; ids ascend. Raises `AnotherZone`."""
+        self._demand_right()
         try:
             vms = read_vm_pool(self._vms(), [])
         except UnreadableDocument as error:

@@ -14,9 +14,10 @@ from one_preempt.adapters.opennebula.accounting_reader import read_accounting
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
-from one_preempt.adapters.opennebula.zone_watcher import AnotherZone, OpenNebulaZone, endpoints_of_zones
+from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
 from one_preempt.core.gateway.streams import HostRoom
 from one_preempt.core.gateway.vm_runs import Stay
+from one_preempt.gateway_ports import AnotherZone
 from one_preempt.ports import CloudUnavailable
 from one_preempt.simulation.emulator.described_cloud import described_cloud
 from one_preempt.simulation.emulator.description import Description
@@ -93,6 +94,20 @@ def test_a_zone_that_fails_is_told_in_one_sentence(
     faults.add(EndpointFault(kind, "one.vmpool.accounting"))
     with pytest.raises(CloudUnavailable, match=r"one\.vmpool\.accounting at http://127"):
         OpenNebulaZone(transport, "north").seen(0)
+
+
+def test_nothing_is_looked_for_in_another_zone_until_it_is_the_right_one(
+    cloud: SimulatedCloud, transport: OnedTransport
+) -> None:
+    cloud.join_federation(0, [MASTER, NORTH])
+    zone = OpenNebulaZone(transport, "north")
+    for question in (lambda: zone.seen(0), zone.version, lambda: zone.vms_with({"token"})):
+        with pytest.raises(AnotherZone):
+            question()
+    cloud.join_federation(100, [MASTER, NORTH])
+    zone.seen(0)
+    assert zone.vms_with({"token"}) == {}
+    assert zone.version()
 
 
 def test_credentials_that_a_zone_does_not_know_are_named(cloud: SimulatedCloud) -> None:

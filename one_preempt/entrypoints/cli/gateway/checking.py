@@ -14,7 +14,7 @@ from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import without_secrets
-from one_preempt.adapters.opennebula.zone_watcher import AnotherZone, OpenNebulaZone, endpoints_of_zones
+from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
 from one_preempt.composition import open_transport
 from one_preempt.configuration.gateway_settings import ZoneSettings
 from one_preempt.configuration.settings import Settings, load_settings
@@ -25,6 +25,7 @@ from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.zones_taken_out import MEND_OF_LEFT, left_in_zones
 from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
+from one_preempt.gateway_ports import AnotherZone
 
 LATE_TIMES = 3
 """Shares that were not computed anew for so many intervals are late."""
