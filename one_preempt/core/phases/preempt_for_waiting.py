@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Reason
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, preempt_in_time
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
+from one_preempt.core.phases.reservations.in_danger import IN_DANGER
 from one_preempt.core.phases.reservations.stays import expected_end_s
 from one_preempt.core.phases.room_wanted import RoomWanted
 
@@ -24,6 +26,10 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
         obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, expected_end_s(draft, lease, vms, now_s)))
         if obstacle is not None:
+            told = draft.waits.get(lease.id)
+            if told is not None and told.code == IN_DANGER:
+                # What was promised a time stays in danger, whatever keeps others from leaving for it.
+                obstacle = Reason(IN_DANGER, f"{told.text}; {obstacle.text}")
             draft.waits[lease.id] = obstacle
 
 
