@@ -30,7 +30,7 @@ class ImageEnactment:
     """Gives the orders for images of plans, and writes down what became of them."""
 
     def __init__(self, store: LeaseStore, transfers: ImageTransfer, clock: Clock, retry_delay_s: int = 15) -> None:
-        """`retry_delay_s`: pause after a failure where nobody tells another one."""
+        """`retry_delay_s`: pause after a failure."""
         self._store = store
         self._transfers = transfers
         self._clock = clock
@@ -117,7 +117,7 @@ def _changes(
             transfers[record.id] = replace(record, phase=TransferPhase.DONE, since_s=report.at_s, text="")
             pools[record.order.host_id] = _after(record.order, pools.get(record.order.host_id), report.at_s)
         else:
-            not_before_s = report.retry_at_s or report.at_s + retry_delay_s
+            not_before_s = report.at_s + retry_delay_s
             transfers[record.id] = replace(
                 record, phase=TransferPhase.FAILED, since_s=report.at_s, not_before_s=not_before_s, text=report.text
             )

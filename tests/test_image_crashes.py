@@ -78,7 +78,7 @@ class Transfers:
             del self.put_orders[order.id]
             if self.fails(order):
                 self.world.disks[order.host_id].discard(order.image_id)
-                found.append(TransferReport(order.id, TransferPhase.FAILED, self.world.now_s, "no way", None))
+                found.append(TransferReport(order.id, TransferPhase.FAILED, self.world.now_s, "no way"))
             else:
                 found.append(TransferReport(order.id, TransferPhase.DONE, self.world.now_s))
         return found

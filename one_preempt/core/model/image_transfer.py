@@ -101,13 +101,12 @@ class TransferRecord(Struct, frozen=True):
 
 
 class TransferReport(Struct, frozen=True):
-    """What became of an order: its `phase` is DONE or FAILED. `retry_at_s`: not again before, if that is known."""
+    """What became of an order: its `phase` is DONE or FAILED."""
 
     order_id: str
     phase: TransferPhase
     at_s: int
     text: str = ""
-    retry_at_s: int | None = None
 
 
 class HeldImage(Struct, frozen=True):
