@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from one_preempt.gateway_ports import ZoneWatcher
 
 
-def open_zone_transport(settings: Settings, endpoint: str, auth_file: str | None = None) -> OnedTransport:
+def open_zone_transport(
+    settings: Settings, endpoint: str, auth_file: str | None = None, alive: Callable[[], None] = lambda: None
+) -> OnedTransport:
     """The connection to the oned of a zone; the caller closes it.
 
-    Credentials are those of `auth_file`, else those that are used everywhere; ONE_XMLRPC is of no matter.
+    Credentials are those of `auth_file`, else those that are used everywhere; ONE_XMLRPC is of no matter. `alive` is
+    called after each request, however it ended.
     """
     from one_preempt.adapters.opennebula.credentials import checked_endpoint, read_auth
     from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
@@ -38,7 +41,10 @@ def open_zone_transport(settings: Settings, endpoint: str, auth_file: str | None
         return read_auth(Path(auth_file), "the file named by auth_file in gateway.zones")
 
     limits = Limits(connect_s=settings.opennebula.connect_timeout_s, idle_s=settings.opennebula.read_timeout_s)
-    return OnedTransport(checked_endpoint(endpoint, "the zone's endpoint"), credentials(), limits, renew=credentials)
+    return OnedTransport(
+        checked_endpoint(endpoint, "the zone's endpoint"), credentials(), limits, renew=credentials,
+        on_call=lambda _method, _took_s, _answered: alive(),
+    )  # fmt: skip
 
 
 def zone_endpoints(settings: Settings) -> dict[str, str]:
@@ -72,15 +78,18 @@ def zone_endpoints(settings: Settings) -> dict[str, str]:
 
 
 @contextmanager
-def open_zones(settings: Settings) -> Iterator[dict[str, ZoneWatcher]]:
-    """The zones of the gateway, by name, in their order. Raises `OnePreemptError` where one cannot even be asked."""
+def open_zones(settings: Settings, alive: Callable[[], None] = lambda: None) -> Iterator[dict[str, ZoneWatcher]]:
+    """The zones of the gateway, by name, in their order. Raises `OnePreemptError` where one cannot even be asked.
+
+    `alive` is called after each request to one of them.
+    """
     from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone
 
     endpoints = zone_endpoints(settings)
     with ExitStack() as stack:
         watchers: dict[str, ZoneWatcher] = {}
         for zone in settings.gateway.zones:
-            transport = open_zone_transport(settings, endpoints[zone.name], zone.auth_file)
+            transport = open_zone_transport(settings, endpoints[zone.name], zone.auth_file, alive)
             watchers[zone.name] = OpenNebulaZone(stack.enter_context(closing(transport)), zone.name)
         yield watchers
 
@@ -129,7 +138,7 @@ def open_gateway(
     """The gateway: its desk, for any thread, and its upkeep, for one. Raises where another gateway writes the ledger.
 
     `say` takes sentences for the log; `wake` is called where the upkeep should not wait for its next round, `alive`
-    before it asks a zone.
+    whenever a zone has answered, or has not in time: a round may take long.
     """
     import secrets
 
@@ -138,7 +147,7 @@ def open_gateway(
     from one_preempt.policy_registry import dispatch_policy
 
     gateway = settings.gateway
-    with open_zones(settings) as zones, closing(open_gateway_ledger(settings, makes=True)) as ledger:
+    with open_zones(settings, alive) as zones, closing(open_gateway_ledger(settings, makes=True)) as ledger:
         ledger.acquire_writer()
         rules = DeskRules(
             zones={name: watcher.endpoint for name, watcher in zones.items()},
@@ -155,7 +164,7 @@ def open_gateway(
             recompute_s=gateway.recompute_s,
             keep_s=settings.store.keep_log_days * DAY_S,
         )
-        yield desk, Upkeep(ledger, desk, zones, clock, upkeep_rules, say, alive)
+        yield desk, Upkeep(ledger, desk, zones, clock, upkeep_rules, say)
 
 
 def open_gateway_socket(settings: Settings, answer: AnswerLine) -> AbstractContextManager[Callable[[], bool]]:

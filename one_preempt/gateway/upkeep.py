@@ -7,7 +7,7 @@ does. Users give cause for looks, and a look reads all VMs of a zone: so there a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,8 +51,7 @@ class UpkeepRules(Struct, frozen=True):
 class Upkeep:
     """One round after the other, in one thread.
 
-    `say` takes sentences for the log; each is said once as it begins. `alive` is called before each zone is asked, for
-    that may take minutes.
+    `say` takes sentences for the log; each is said once as it begins.
     """
 
     def __init__(
@@ -63,14 +62,13 @@ class Upkeep:
         clock: Clock,
         rules: UpkeepRules,
         say: Say,
-        alive: Callable[[], None],
     ) -> None:
         self._ledger = ledger
         self._desk = desk
         self._clock = clock
         self._rules = rules
         self._said = SaidOnce(say)
-        self._zones = ZonePresence(zones, desk, self._said, alive)
+        self._zones = ZonePresence(zones, desk, self._said)
         self._computed_at_s: int | None = None
         self._doubted: set[str] = set()
         self._answers, self._looks = _Pace(), _Pace()

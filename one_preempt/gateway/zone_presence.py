@@ -18,19 +18,11 @@ T = TypeVar("T")
 class ZonePresence:
     """For one thread. `away` has the zones that gave no answer the last time, each with the reason."""
 
-    def __init__(
-        self,
-        zones: Mapping[str, ZoneWatcher],
-        desk: GatewayDesk,
-        said: SaidOnce,
-        alive: Callable[[], None],
-    ) -> None:
-        """`alive` is called before each question, whose answer may take minutes."""
+    def __init__(self, zones: Mapping[str, ZoneWatcher], desk: GatewayDesk, said: SaidOnce) -> None:
         self.away: dict[str, str] = {}
         self._zones = zones
         self._desk = desk
         self._said = said
-        self._alive = alive
 
     def __contains__(self, zone: str) -> bool:
         return zone in self._zones
@@ -40,7 +32,6 @@ class ZonePresence:
 
     def asked(self, zone: str, question: Callable[[ZoneWatcher], T]) -> T | None:
         """The zone's answer; None where it gives none, which is said, and set aside at the desk."""
-        self._alive()
         try:
             answer = question(self._zones[zone])
         except OnePreemptError as error:

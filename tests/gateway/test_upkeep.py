@@ -15,6 +15,7 @@ from one_preempt.configuration.settings import parse_settings
 from one_preempt.core.gateway.requests import RequestState
 from one_preempt.entrypoints.cli.gateway import rating
 from one_preempt.errors import OnePreemptError
+from one_preempt.gateway_composition import open_gateway
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.gateway.federation import STARTS_AT_S, Federation, federation
 
@@ -206,6 +207,18 @@ def test_a_clock_that_was_set_back_does_not_stop_measuring(world: Federation) ->
     world.clock.set(STARTS_AT_S - 10 * HOUR_S)
     world.round()
     assert world.told("oneadmin", "rates")["in_force"]["made_at_s"] < STARTS_AT_S
+
+
+def test_a_round_gives_a_sign_of_life_after_each_request_however_many_a_zone_needs(world: Federation) -> None:
+    """One answer may take two minutes, and be asked for again: the watchdog would end the gateway in between."""
+    world.stop()
+    world.zones["west"].fails()
+    signs: list[int] = []
+    opened = open_gateway(world.settings, world.clock, world.said.append, lambda: None, lambda: signs.append(1))
+    with opened as (_desk, upkeep):
+        upkeep.round()
+    # Five documents of each zone that answers, and three attempts at the first of the other.
+    assert len(signs) >= 2 * 5 + 3
 
 
 # -- the administrator's commands -----------------------------------------------------------------------------
