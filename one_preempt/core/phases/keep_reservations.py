@@ -35,6 +35,7 @@ from one_preempt.core.phases.reservations.stays import (
     stay_of_placed,
     takes_s,
 )
+from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
@@ -143,7 +144,8 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     if stays:
         make_room_in_time(draft, lease, vms, stays[0])
         return
-    warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
+    lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost"
+    warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it {lost}")
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

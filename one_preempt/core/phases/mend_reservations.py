@@ -1,4 +1,4 @@
-"""Hosts that were promised and are lost are replaced, before anybody else is promised their room."""
+"""Hosts that were promised and are lost, or do not suit any more, are replaced before anybody else is promised room."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from one_preempt.core.phases.reservations.promised import has_exact_start, promi
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
 from one_preempt.core.phases.reservations.stays import book, expected_end_s, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
+from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host, set_apart
 
 # Of those that ask for devices, cores or by a VM group so many are matched with other hosts in a cycle.
 MENDED_A_CYCLE = 40
@@ -38,6 +39,7 @@ def mend_reservations(draft: PlanDraft) -> None:
         elif (lease.terms.start_at_s or 0) > draft.state.now_s:
             with overruns_going_on(draft, lease):
                 _moved(draft, lease, vms, lease.terms.start_at_s or 0)
+        set_apart(draft, lease)
 
 
 def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
@@ -52,7 +54,7 @@ def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
 
 def _displaced(draft: PlanDraft) -> list[Lease]:
     promised = [lease for lease in promised_leases(draft) if lease.id not in draft.busy_leases]
-    return [lease for lease in promised if not standing_stays(draft, lease)]
+    return [one for one in promised if not standing_stays(draft, one) or has_unsuited_host(draft, one)]
 
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

@@ -1,0 +1,46 @@
+"""Hosts that were promised to a lease and do not suit it any more.
+
+Its owner has written other SCHED_REQUIREMENTS since, or an administrator has given the host other attributes or another
+cluster, or taken the right to use it away.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.promised import standing_stays
+from one_preempt.core.phases.reservations.stays import vms_of_stay
+
+
+def has_unsuited_host(draft: PlanDraft, lease: Lease) -> bool:
+    """One of the hosts that it was firmly promised takes VMs, and surely not the one of the lease that is to go there.
+
+    Nothing is sure of a host that sleeps or is lost, for then oned does not tell its attributes; nor of requirements
+    that speak of what goes on there.
+    """
+    stays = [stay for stay in draft.timeline.stays.get(lease.id, ()) if stay.firm]
+    vms = draft.startable(lease) if stays else []
+    pairs = {
+        (vm.id, row): vm
+        for stay in stays
+        for vm, row in zip(vms_of_stay(draft, stay, vms), stay.host_rows, strict=False)
+    }
+    return any(_is_unsuited(draft, vm, row) for (_, row), vm in pairs.items())
+
+
+def set_apart(draft: PlanDraft, lease: Lease) -> None:
+    """What is still promised to it on such hosts is kept from others, and nothing is done for it there."""
+    if standing_stays(draft, lease) and has_unsuited_host(draft, lease):
+        stays = draft.timeline.stays[lease.id]
+        kept = [replace(stay, displaced=True, vm_ids=stay.vm_ids or lease.vm_ids) for stay in stays if stay.firm]
+        draft.timeline.replace(lease.id, tuple(kept))
+
+
+def _is_unsuited(draft: PlanDraft, vm: VirtualMachine, row: int) -> bool:
+    match = draft.matchmaker.match(vm)
+    if match.mask[row] or match.is_put_off or match.follows_load or match.follows_current_vms or not vm.extended:
+        return False
+    return draft.state.snapshot.hosts[int(draft.state.hosts.ids[row])].accepts_vms
