@@ -72,13 +72,23 @@ def choices_at(kind: type, place: str, *, of_key: bool = False) -> tuple[str, ..
 
     `of_key`: those that the keys of the mapping there may be.
     """
-    found: list[msgspec.inspect.Type] = [msgspec.inspect.type_info(kind)]
-    for step in _STEP.finditer(place):
-        found = [inner for one in found for outer in _alternatives(one) for inner in _inside(outer, step[1])]
-    ends = [outer for one in found for outer in _alternatives(one)]
+    ends = _types_at(kind, place)
     if of_key:
         ends = [one.key_type for one in ends if isinstance(one, msgspec.inspect.DictType)]
     return tuple(str(word) for one in ends if isinstance(one, msgspec.inspect.LiteralType) for word in one.values)
+
+
+def keys_at(kind: type, place: str) -> tuple[str, ...]:
+    """The keys that the section at `place` may have, as `choices_at` counts places; none where any may."""
+    ends = _types_at(kind, place)
+    return tuple(key.encode_name for one in ends if isinstance(one, msgspec.inspect.StructType) for key in one.fields)
+
+
+def _types_at(kind: type, place: str) -> list[msgspec.inspect.Type]:
+    found: list[msgspec.inspect.Type] = [msgspec.inspect.type_info(kind)]
+    for step in _STEP.finditer(place):
+        found = [inner for one in found for outer in _alternatives(one) for inner in _inside(outer, step[1])]
+    return [outer for one in found for outer in _alternatives(one)]
 
 
 def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:

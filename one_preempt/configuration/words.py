@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import get_args
 
-from one_preempt.configuration.choices import choices_at
+from one_preempt.configuration.choices import choices_at, keys_at
 from one_preempt.configuration.power_control_settings import AbsolutePath, Address, HardwareAddress, HostName, UserName
 from one_preempt.configuration.power_settings import DayTimes
 
@@ -23,6 +25,8 @@ _TYPES = {
 }
 _GOT = _TYPES | {"object": "a section", "bool": "a truth value"}
 LONGEST_SAID = 100
+LONGEST_LIST = 150
+_UNKNOWN_KEY = re.compile(rf"Object contains unknown field `(.{{1,{LONGEST_SAID}}})`")
 _BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 _WITHOUT_QUOTATION_MARKS = frozenset({"int", "float", "bool", "date", "datetime"})
 _EXPECTED = re.compile(
@@ -57,8 +61,19 @@ def in_plain_words(message: str, kind: type) -> str:
     text = _in_words(what, place, is_word=bool(words))
     if words:
         text = f"{text}; there are: {', '.join(words)}"
+    elif unknown := _UNKNOWN_KEY.fullmatch(what):
+        text += _keys_there(unknown[1], keys_at(kind, f".{place}"))
     text = f"a key: {text}" if of_key else text
     return f"{place}: {text}" if place else text
+
+
+def _keys_there(unknown: str, keys: Sequence[str]) -> str:
+    """Which key is meant, if one is called alike; else which there are, if they can be said in a line."""
+    meant = get_close_matches(unknown, keys, n=1)
+    if meant:
+        return f"; do you mean `{meant[0]}`?"
+    named = ", ".join(keys)
+    return f"; there are: {named}" if 0 < len(named) <= LONGEST_LIST else ""
 
 
 def _in_words(what: str, place: str, *, is_word: bool) -> str:

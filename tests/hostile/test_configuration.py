@@ -24,8 +24,15 @@ def unfolding(first: str, rest: str) -> str:
 
 
 MISTAKES = {
-    "an unknown key": ("preemtion: act", "unknown key `preemtion`"),
-    "an unknown key further in": ("limits: {victims: 3}", "limits: unknown key `victims`"),
+    "an unknown key": ("preemtion: act", "unknown key `preemtion`; do you mean `preemption`?"),
+    "an unknown key further in": (
+        "optimizer: {victims: 3}",
+        "optimizer: unknown key `victims`; there are: policy, migration_threshold",
+    ),
+    "an unknown key of a rule": (
+        "leases: {rules: [{name: a, match: {groups: b}}]}",
+        "leases.rules[0].match: unknown key `groups`; do you mean `group`?",
+    ),
     "a key twice": ("preemption: advise\npreemption: act", "line 2, column 1: the key 'preemption' is written twice"),
     "a key twice further in": ("limits:\n  attempts: 1\n  attempts: 3", "line 3, column 3: the key 'attempts'"),
     "a number as a key": ("1: 2", "a key: expected text"),
