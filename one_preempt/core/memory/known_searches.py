@@ -7,6 +7,7 @@ looked at again, for some may suit the lease that did not before.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from operator import is_
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ class SearchedFor(Struct, frozen=True, eq=False):
             self.lease is other.lease
             and self.duration_s == other.duration_s
             and len(self.matches) == len(other.matches)
-            and all(one is another for one, another in zip(self.matches, other.matches, strict=True))
+            and all(map(is_, self.matches, other.matches))
             and self.told == other.told
         )
 

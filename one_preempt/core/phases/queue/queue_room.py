@@ -252,8 +252,10 @@ class QueueRoom:
 
     def _matched(self, turn: Turn, free_then: IntArray | None, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
         """Hosts where so much stays free, and where by `end_s` nobody lacks devices or cores that he was promised."""
+        among = partial(self._matched_among, turn)
+        if free_then is None:
+            return placed_beside(self._draft, turn.lease, turn.vms, end_s, among, in_queue=True)
         with self._draft.room.capped(free_then):
-            among = partial(self._matched_among, turn)
             return placed_beside(self._draft, turn.lease, turn.vms, end_s, among, in_queue=True)
 
     def _matched_among(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
