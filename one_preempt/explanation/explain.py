@@ -1,6 +1,6 @@
 """A plan as a document for programs: plain objects, ready for JSON, every id a number, every reason code and text.
 
-`explain_tables` shows the same to people. Both only read values: they fetch nothing and decide nothing.
+`tables` shows the same to people. Both only read values: they fetch nothing and decide nothing.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_of_more_than_one_reading_can_find_the_next_ones_find_the_rest(
         crowd = [row.submit("paul", cpu="0.1", memory="1") for _ in range(32)]
         for untold in crowd[::2]:
             row.vm(untold).user_template["A"] = [EMOJI]
-        with pytest.raises(CloudUnavailable):
+        with pytest.raises(CloudUnavailable, match="an emoji, or another character"):
             row.run()
         with suppress(CloudUnavailable):
             row.run()

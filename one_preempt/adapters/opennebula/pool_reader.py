@@ -19,6 +19,7 @@ from one_preempt.adapters.opennebula.oned_errors import (
     ReplicationError,
 )
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.trusted_pools import is_not_sent
 from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import (
@@ -150,6 +151,8 @@ def refused(method: str, error: OnedError) -> CloudUnavailable:
 def _mend(error: OnedError) -> str:
     if isinstance(error, AuthenticationError):
         return "check ONE_AUTH"
+    if is_not_sent(error):
+        return "an emoji, or another character beyond the first 65,536, is in one of these: replace it"
     if error.text.endswith(ZONE_DISABLED):
         return "nothing is scheduled until onezone enable"
     return "is the user in the group oneadmin?" if isinstance(error, AuthorizationError) else "look at oned's log"
