@@ -13,6 +13,7 @@ import pytest
 
 from one_preempt.adapters.daemon_socket.messages import Message
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
+from one_preempt.entrypoints.driver.daemon_address import daemon_socket_path
 from one_preempt.entrypoints.hook import BrokenInput, changed_object
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -47,6 +48,22 @@ def test_the_recorded_input_names_its_vm(version: str) -> None:
 def test_the_recorded_host_document_names_its_host() -> None:
     document = (RECORDINGS / "7.4.0" / "hook.host_state.xml").read_bytes()
     assert changed_object(encoded(document)) == ("HOST", 4)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "socket:\n  path: /tmp/it.sock\n",
+        "socket: {path: /tmp/it.sock}\n",
+        'socket: { path: "/tmp/it.sock" }  # there\n',
+    ],
+)
+def test_the_socket_is_found_however_it_is_written(
+    written: str, configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration.write_text(f"cycle_interval_s: 15\n{written}store:\n  keep_log_days: 9\n")
+    monkeypatch.setenv("ONE_PREEMPT_CONF", str(configuration))
+    assert daemon_socket_path() == "/tmp/it.sock"
 
 
 BROKEN = [
