@@ -31,10 +31,11 @@ OnCall = Callable[[str, float, bool], None]
 # Only these may be asked again after a failure: whatever else was sent may have been done.
 READ_ONLY_METHODS = frozenset({
     "one.acl.info", "one.clusterpool.info", "one.datastorepool.info", "one.group.info", "one.grouppool.info",
-    "one.hookpool.info", "one.host.info", "one.hostpool.info", "one.hostpool.monitoring", "one.system.config",
-    "one.system.version", "one.templatepool.info", "one.user.info", "one.userpool.info", "one.vm.info",
-    "one.vmgroup.info", "one.vmgrouppool.info", "one.vmpool.accounting", "one.vmpool.info", "one.vmpool.infoextended",
-    "one.vmpool.infoset", "one.vn.info", "one.vnpool.info", "one.zone.raftstatus", "one.zonepool.info",
+    "one.hookpool.info", "one.host.info", "one.hostpool.info", "one.hostpool.monitoring", "one.image.info",
+    "one.imagepool.info", "one.system.config", "one.system.version", "one.template.info", "one.templatepool.info",
+    "one.user.info", "one.userpool.info", "one.vm.info", "one.vmgroup.info", "one.vmgrouppool.info",
+    "one.vmpool.accounting", "one.vmpool.info", "one.vmpool.infoextended", "one.vmpool.infoset", "one.vn.info",
+    "one.vnpool.info", "one.zone.raftstatus", "one.zonepool.info",
 })  # fmt: skip
 AUTHENTICATION = 0x100
 LONGEST_CAUSE = 400
