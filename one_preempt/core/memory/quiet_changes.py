@@ -76,7 +76,9 @@ def quiet_changes(
     if any(map(concerns.all, _RESTLESS)):
         return NOTHING_QUIET
     reserved = concerns.all(Concern.TIME).keys() | concerns.all(Concern.PREEMPTS).keys()
-    if reserved and not (started and _leave_reservations_alone(state, plan, memory, reserved)):
+    # Of images that are brought for a START more is to be said.
+    may_be_quiet = started and policies.images is None
+    if reserved and not (may_be_quiet and _leave_reservations_alone(state, plan, memory, reserved)):
         return NOTHING_QUIET
     waits_on_hold = _waits_on_hold(state, started)
     promised = _promised_to_others(state, plan, memory, started)

@@ -30,7 +30,7 @@ class Removals:
         """
         draft, images, host_id = self._draft, self._images, transfer.host_id
         now_s, records, begun = draft.state.now_s, images.known.transfers, False
-        kept = self._kept.get(host_id, set[int]())
+        kept = self._kept.get(host_id, set())
         for image in to_be_removed(host_id, lacking_mib, images.known, kept, self._popularity):
             order = ImageOrder(
                 kind=ImageOrderKind.DROP,
@@ -54,7 +54,8 @@ class Removals:
     @cached_property
     def _kept(self) -> Mapping[int, set[int]]:
         """By host the images that are not removed there."""
-        now_s, kept = self._draft.state.now_s, defaultdict[int, set[int]](set)
+        now_s = self._draft.state.now_s
+        kept: defaultdict[int, set[int]] = defaultdict(set)
         for need in self._wanted:
             kept[need.host_id].add(need.image_id)
         for image_id, host_id in in_use_until(self._draft, self._images):

@@ -19,10 +19,16 @@ def has_unsuited_host(draft: PlanDraft, lease: Lease) -> bool:
     """One of the hosts that it was firmly promised takes VMs, and surely not the one of the lease that is to go there.
 
     Nothing is sure of a host that sleeps or is lost, for then oned does not tell its attributes; nor of requirements
-    that speak of what goes on there.
+    that speak of what goes on there. A gang of which some have begun goes on where it is.
     """
     stays = [stay for stay in draft.timeline.stays.get(lease.id, ()) if stay.firm]
-    vms = draft.startable(lease) if stays else []
+    if not stays:
+        return False
+    vms = draft.startable(lease)
+    if len(vms) < len(lease.vm_ids):
+        return False
+    if draft.matchmaker.are_alike(vms):
+        return any(_is_unsuited(draft, vms[0], row) for row in {row for stay in stays for row in stay.host_rows})
     pairs = {
         (vm.id, row): vm
         for stay in stays
