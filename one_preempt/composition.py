@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.verify import Violation
-    from one_preempt.image_enactment import ImageEnactment
-    from one_preempt.power_enactment import PowerEnactment
+    from one_preempt.enactment.image_enactment import ImageEnactment
+    from one_preempt.enactment.power_enactment import PowerEnactment
     from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
     from one_preempt.surroundings import Surroundings
@@ -134,7 +134,7 @@ def open_cycle(
     from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
-    from one_preempt.power_recording import PowerRecorder
+    from one_preempt.enactment.power_recording import PowerRecorder
     from one_preempt.surroundings import Surroundings
 
     with closing(transport or open_transport(settings, on_call)) as connection, closing(open_store(settings)) as store:
@@ -164,7 +164,7 @@ def _power(
     from one_preempt.adapters.power_control.factory import make_power_control
     from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
     from one_preempt.configuration.chosen_policies import power_rules
-    from one_preempt.power_enactment import PowerEnactment
+    from one_preempt.enactment.power_enactment import PowerEnactment
 
     if given is not None:
         yield PowerEnactment(store, OpenNebulaHostEnactor(connection), given, clock)
@@ -182,7 +182,7 @@ def _images(
     settings: Settings, connection: OnedTransport, store: LeaseStore, clock: Clock
 ) -> Iterator[ImageEnactment | None]:
     """What brings images to hosts, on threads of its own; None where none are staged."""
-    from one_preempt.image_enactment import ImageEnactment
+    from one_preempt.enactment.image_enactment import ImageEnactment
 
     given = settings.image_staging
     if given.mode == "off":
@@ -277,8 +277,8 @@ def simulated_cycle(
     the cloud's machines, and answers at once. `energy_policy` stands in place of the one that `settings` name.
     """
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
-    from one_preempt.image_enactment import ImageEnactment
-    from one_preempt.power_enactment import PowerEnactment
+    from one_preempt.enactment.image_enactment import ImageEnactment
+    from one_preempt.enactment.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
     from one_preempt.simulation.simulator.gang_issuer import SimulatedGangIssuer
     from one_preempt.simulation.simulator.heard_starts import HeardStarts

@@ -38,11 +38,11 @@ from one_preempt.core.sound_part import sound_part
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
+from one_preempt.enactment.power_enactment import PowerResults
 from one_preempt.ports import (
     CallResult,
     CloudUnavailable,
 )
-from one_preempt.power_enactment import PowerResults
 from one_preempt.surroundings import Surroundings
 
 # How many calls are sent before leadership is looked at again.

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from one_preempt.image_enactment import ImageEnactment
+from one_preempt.enactment.image_enactment import ImageEnactment
+from one_preempt.enactment.power_enactment import PowerEnactment
+from one_preempt.enactment.power_recording import PowerRecorder
 from one_preempt.ports import Clock, Enactor, EventSource, GangIssuer, HeldCapacity, LeaseStore, PoolReader
-from one_preempt.power_enactment import PowerEnactment
-from one_preempt.power_recording import PowerRecorder
 
 
 class Surroundings(Struct, frozen=True):

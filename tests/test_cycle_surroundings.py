@@ -19,8 +19,8 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify import Violation, recounter
+from one_preempt.enactment.image_enactment import ImageEnactment
 from one_preempt.errors import OnePreemptError
-from one_preempt.image_enactment import ImageEnactment
 from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.surroundings import Surroundings

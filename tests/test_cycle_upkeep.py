@@ -14,8 +14,8 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport
+from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.ports import CallResult, CloudUnavailable
-from one_preempt.power_enactment import PowerEnactment
 from one_preempt.scheduling_cycle import SchedulingCycle
 from one_preempt.surroundings import Surroundings
 from tests.scenario_reader import NOW_S, policies_of, settings_of

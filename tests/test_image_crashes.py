@@ -22,7 +22,7 @@ from one_preempt.core.model.image_transfer import (
     TransferReport,
 )
 from one_preempt.core.model.plan import Plan
-from one_preempt.image_enactment import ImageEnactment
+from one_preempt.enactment.image_enactment import ImageEnactment
 from one_preempt.ports import LeaseStore
 from tests.mortal import NEVER, Killed, Mortal
 

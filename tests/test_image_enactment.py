@@ -17,7 +17,7 @@ from one_preempt.core.model.image_transfer import (
 )
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
-from one_preempt.image_enactment import UNHEARD, ImageEnactment
+from one_preempt.enactment.image_enactment import UNHEARD, ImageEnactment
 
 NOW_S = 1_000_000
 

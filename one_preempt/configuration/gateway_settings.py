@@ -9,7 +9,7 @@ import msgspec
 
 from one_preempt.configuration.places import endpoint_fault, store_fault
 from one_preempt.configuration.power_control_settings import AbsolutePath
-from one_preempt.shown_url import without_password
+from one_preempt.configuration.shown_url import without_password
 
 LEDGER_EXAMPLE = "sqlite:////var/lib/one/one_preempt/gateway.db"
 ZoneName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]

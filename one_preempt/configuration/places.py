@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from one_preempt.shown_url import without_password
+from one_preempt.configuration.shown_url import without_password
 
 SQLITE_EXAMPLE = "sqlite:////var/lib/one/one_preempt/leases.db"
 IPV6 = 6

@@ -17,10 +17,10 @@ from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
 from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.enactment.power_enactment import PowerEnactment
+from one_preempt.enactment.power_recording import PowerRecorder
 from one_preempt.policy_registry import energy_policy
 from one_preempt.ports import PowerControl, PowerMemory
-from one_preempt.power_enactment import PowerEnactment
-from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower

@@ -13,7 +13,7 @@ from one_preempt.core.energy.energy_account import EnergyAccount, accounts
 from one_preempt.core.energy.power_model import HostPower, linear_power
 from one_preempt.core.energy.power_rules import PowerMode
 from one_preempt.core.model.power_history import HostUse, HostUseStay
-from one_preempt.power_recording import SAMPLE_EVERY_S
+from one_preempt.enactment.power_recording import SAMPLE_EVERY_S
 from one_preempt.simulation.probes.energy import EnergyMeter
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import PowerPhase
-from one_preempt.power_enactment import PowerEnactment
+from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState

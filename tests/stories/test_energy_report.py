@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.enactment.power_recording import SAMPLE_EVERY_S
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.power_recording import SAMPLE_EVERY_S
 from tests.stories.switched_hosts import BOOT_S, has_power, power_settings, sequences, switched_by_emulator
 from tests.stories.world import World, description
 

@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
+from one_preempt.bounded_io.few_clients import FairShare, FewClients
 from one_preempt.errors import OnePreemptError
-from one_preempt.few_clients import FairShare, FewClients
 
 MAX_CLIENTS = 16
 # Hooks ring all at once: who waits here is answered, or refused in words, a moment later.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from one_preempt.child_process import Finished
+from one_preempt.bounded_io.child_process import Finished
 from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.stored_image import StoredImage
 

@@ -17,7 +17,7 @@ from one_preempt.adapters.image_transfer.image_files import (
     checked_path,
     image_file,
 )
-from one_preempt.child_process import LONGEST_OUTPUT_BYTES, Finished, NotStarted, TookTooLong, WroteTooMuch
+from one_preempt.bounded_io.child_process import LONGEST_OUTPUT_BYTES, Finished, NotStarted, TookTooLong, WroteTooMuch
 from one_preempt.configuration.image_transfer_settings import PLACEHOLDERS, ImageCommandSettings
 from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.plain_words import plain_words

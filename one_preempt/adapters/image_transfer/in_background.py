@@ -9,7 +9,7 @@ from threading import Lock
 from msgspec import Struct
 
 from one_preempt.adapters.image_transfer.carrier import Carrier, Dropped, ImagesById, TransferFailure
-from one_preempt.child_process import Children, Finished
+from one_preempt.bounded_io.child_process import Children, Finished
 from one_preempt.core.model.image_transfer import (
     HeldImage,
     HostImages,

@@ -21,13 +21,13 @@ from one_preempt.adapters.image_transfer.image_files import (
     checked_host,
     image_file,
 )
-from one_preempt.child_process import LONGEST_OUTPUT_BYTES, Finished, NotStarted, TookTooLong
+from one_preempt.bounded_io.child_process import LONGEST_OUTPUT_BYTES, Finished, NotStarted, TookTooLong
+from one_preempt.bounded_io.ssh import SSH_FAILED, SshAccess, ssh_arguments, ssh_trouble
 from one_preempt.configuration.image_transfer_settings import TmCacheSettings
 from one_preempt.core.model.host_name import is_host_name
 from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.stored_image import StoredImage
-from one_preempt.ssh import SSH_FAILED, SshAccess, ssh_arguments, ssh_trouble
 
 DRIVER = "local"
 _DEFAULT_CACHE = "/var/lib/one/cache"

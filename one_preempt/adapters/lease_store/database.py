@@ -19,8 +19,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from one_preempt.adapters.lease_store.rows import UnreadableRow
+from one_preempt.configuration.shown_url import without_password
 from one_preempt.errors import OnePreemptError
-from one_preempt.shown_url import without_password
 
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from one_preempt.bounded_io.few_clients import FewClients
 from one_preempt.errors import OnePreemptError
-from one_preempt.few_clients import FewClients
 
 # The page as it is now, or None where a defect keeps it from being written.
 Text = Callable[[], bytes | None]

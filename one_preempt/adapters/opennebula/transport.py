@@ -19,8 +19,8 @@ from one_preempt.adapters.opennebula.credentials import Credentials, Credentials
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
+from one_preempt.bounded_io.http_deadline import DeadlineAdapter
 from one_preempt.core.model.plain_words import plain_words
-from one_preempt.http_deadline import DeadlineAdapter
 from one_preempt.ports import CloudUnavailable
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from one_preempt.adapters.power_control.controllers import Controller, Controlle
 from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of, reading_of
 from one_preempt.adapters.power_control.programs import run
 from one_preempt.adapters.power_control.secret import Secret, obtain
-from one_preempt.child_process import Finished, NotStarted, TookTooLong
+from one_preempt.bounded_io.child_process import Finished, NotStarted, TookTooLong
 from one_preempt.configuration.power_control_settings import IpmitoolSettings
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus

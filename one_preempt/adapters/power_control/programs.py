@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from one_preempt.adapters.power_control.wanted import demand_wanted
-from one_preempt.child_process import Children, Finished
+from one_preempt.bounded_io.child_process import Children, Finished
 
 _children = Children()
 

@@ -18,10 +18,10 @@ from one_preempt.adapters.power_control.controllers import Controller
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import obtain
 from one_preempt.adapters.power_control.wanted import demand_wanted
+from one_preempt.bounded_io.http_deadline import DeadlineAdapter
 from one_preempt.configuration.power_control_settings import RedfishSettings, endpoint_fault
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.http_deadline import DeadlineAdapter
 
 SESSIONS_PATH = "/redfish/v1/SessionService/Sessions"
 _LONGEST_BODY_BYTES = 1 << 20

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.programs import run
-from one_preempt.child_process import Finished, NotStarted, TookTooLong
+from one_preempt.bounded_io.child_process import Finished, NotStarted, TookTooLong
+from one_preempt.bounded_io.ssh import SSH_FAILED, SshAccess, SshTrouble, ssh_arguments, ssh_trouble
 from one_preempt.configuration.power_control_settings import WakeOnLanSettings
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.ssh import SSH_FAILED, SshAccess, SshTrouble, ssh_arguments, ssh_trouble
 
 _LONGEST_CAUSE = 200
 # ssh says so only of a session that it was logged in to: a host that goes down closes its connections.

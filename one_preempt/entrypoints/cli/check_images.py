@@ -14,7 +14,7 @@ from one_preempt.adapters.image_transfer.image_files import checked_path
 from one_preempt.adapters.image_transfer.tm_cache import is_cached
 from one_preempt.adapters.opennebula.stored_images import StoredImages
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.child_process import Children, Finished
+from one_preempt.bounded_io.child_process import Children, Finished
 from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_doubts
 from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cli.set_up import Finding, Grade

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError, is_sqlite, parsed_url
 from one_preempt.adapters.lease_store.writer_lock import holder_of_file_lock
+from one_preempt.bounded_io.http_deadline import answer_within
 from one_preempt.composition import make_instruments
 from one_preempt.configuration.places import listening_address
 from one_preempt.configuration.settings import EventSettings, MetricsSettings, Settings
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
-from one_preempt.http_deadline import answer_within
 
 LISTENS_WITHIN_S = 2.0
 ANSWERS_WITHIN_S = 10.0

@@ -19,10 +19,10 @@ from one_preempt.configuration.settings import (
     load_settings,
     parse_settings,
 )
+from one_preempt.configuration.shown_url import without_password
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import JsonObject, JsonValue
-from one_preempt.shown_url import without_password
 
 
 @click.group("config")

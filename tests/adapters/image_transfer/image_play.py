@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from one_preempt.child_process import Children
+from one_preempt.bounded_io.child_process import Children
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.stored_image import StoredImage
 from one_preempt.ports import CloudUnavailable

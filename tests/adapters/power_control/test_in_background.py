@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
-from one_preempt.child_process import Children
+from one_preempt.bounded_io.child_process import Children
 from one_preempt.configuration.power_control_settings import CommandSettings
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus

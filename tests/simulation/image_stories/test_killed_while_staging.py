@@ -14,7 +14,7 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.configuration.settings import ImageStagingSettings, Settings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.image_enactment import ImageEnactment
+from one_preempt.enactment.image_enactment import ImageEnactment
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor
 from one_preempt.simulation.simulator.image_transfer import SimulatedImageTransfer

@@ -23,9 +23,9 @@ from one_preempt.core.model.owner_use import NOTHING_MEASURED
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_sequence import KnownPower
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.image_enactment import ImageEnactment
+from one_preempt.enactment.image_enactment import ImageEnactment
+from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.ports import Clock, PowerControl
-from one_preempt.power_enactment import PowerEnactment
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import VmState

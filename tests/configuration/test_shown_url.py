@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from one_preempt.shown_url import without_password
+from one_preempt.configuration.shown_url import without_password
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from one_preempt.child_process import MOST_WRITTEN_BYTES, Children, NotStarted, TookTooLong, WroteTooMuch
+from one_preempt.bounded_io.child_process import MOST_WRITTEN_BYTES, Children, NotStarted, TookTooLong, WroteTooMuch
 
 PATIENCE_S = 60
 
