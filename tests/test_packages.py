@@ -377,7 +377,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     for folder in ("packaging", "hooks", "etc", "docs"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("results", "__pycache__"))
     (copy / "one_preempt").mkdir()
-    for file in ("README.md", "CHANGELOG.md", "NOTICE", "one_preempt/__init__.py"):
+    for file in ("README.md", "CHANGELOG.md", "LICENSE", "NOTICE", "one_preempt/__init__.py"):
         shutil.copy(ROOT / file, copy / file)
     (copy / "python").write_text(STAND_IN_FOR_THE_BUILD)
     (copy / "python").chmod(0o755)
@@ -422,6 +422,8 @@ def test_the_packages_contain_what_install_md_says(tmp_path: Path) -> None:
     for file in files:
         assert any(file == path or file.startswith(path + "/") for path in told), f"{file} is not told of"
     assert all(not file.startswith("/opt") for file in files)
+    beside = {"README.md", "CHANGELOG.md", "LICENSE", "NOTICE"}  # what the README leads to, and the licence demands
+    assert {f"/usr/share/doc/one-preempt/{name}" for name in beside} <= files.keys()
     assert os.readlink(files["/usr/bin/one-preempt"]) == "/opt/one_preempt/bin/one-preempt"
 
 
