@@ -28,7 +28,10 @@ def has_unsuited_host(draft: PlanDraft, lease: Lease) -> bool:
     if len(vms) < len(lease.vm_ids):
         return False
     if draft.matchmaker.are_alike(vms):
-        return any(_is_unsuited(draft, vms[0], row) for row in {row for stay in stays for row in stay.host_rows})
+        rows = [row for stay in stays for row in stay.host_rows]
+        # Nearly always all of them suit it, which is seen at once.
+        suits_all = bool(draft.matchmaker.match(vms[0]).mask[rows].all())
+        return not suits_all and any(_is_unsuited(draft, vms[0], row) for row in rows)
     pairs = {
         (vm.id, row): vm
         for stay in stays
