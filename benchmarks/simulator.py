@@ -10,7 +10,7 @@ both were tried (median of ten pairs, 144 nodes, EASY, full). Compiling `one_pre
 with its dataclasses made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the pairs run. Nor
 did the core, the simulated cloud, the simulator and the store compiled by Cython 3.3 as they are: 0.8 to 0.95 times.
 
-    python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
+    python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 1000] [--reservations FILE.lwf]
                                    [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]
 """
 
@@ -269,7 +269,7 @@ def compare_with_accasim(ours: dict[tuple[int, str], Measured], jobs: int | None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1000, help="so many jobs of the slice; 0: all 5,108")
-    parser.add_argument("--reserved-jobs", type=int, default=300, help="as many with reservations; 0: all")
+    parser.add_argument("--reserved-jobs", type=int, default=1000, help="as many with reservations; 0: all")
     parser.add_argument("--reservations", type=Path, help="Haizea's plain-text reservations instead of drawn ones")
     parser.add_argument("--log", type=Path, help="play a whole log of SDSC Blue too")
     parser.add_argument("--repeat", type=int, default=3, help="the fastest of so many runs counts (the log: one run)")
