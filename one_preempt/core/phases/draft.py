@@ -37,7 +37,7 @@ from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.devices_and_groups.matched_draft import MatchedDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.preempting.victim_choices import VictimChoices
+from one_preempt.core.phases.preempting.choices_made import ChoicesMade
 from one_preempt.core.phases.reservations.found_giving_way import FoundGivingWay
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
@@ -105,7 +105,7 @@ class PlanDraft(Struct, dict=True):
     # What is found when first asked for: who gives way to what is firm, how often victims were chosen, and of whose VMs
     # anything was asked of oned lately.
     giving_way: FoundGivingWay = field(default_factory=FoundGivingWay)
-    choices: VictimChoices = field(default_factory=VictimChoices)
+    choices: ChoicesMade = field(default_factory=ChoicesMade)
     tried_lately: Set[int | None] | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from one_preempt.core.phases.room_wanted import RoomWanted
 
 
-class VictimChoices(Struct):
+class ChoicesMade(Struct):
     """Choices of victims for who waits `now`, and for starts `ahead`.
 
     Those that are `put_off` were not looked at yet, each with the instant at which others must begin to leave for it.
