@@ -84,7 +84,7 @@ def possible_victims(
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
-        cause = cause or _why_lease_is_spared(lease, is_protected=not has_had_its_time(lease, state.now_s, time))
+        cause = cause or _why_lease_is_spared(lease, is_protected=not is_past_its_grace(lease, state.now_s, time))
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
         methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
         if methods is not None:
@@ -127,7 +127,7 @@ def has_overrun(lease: Lease, now_s: int) -> bool:
     return end_at_s is not None and end_at_s <= now_s
 
 
-def has_had_its_time(lease: Lease, now_s: int, time: TimeRules) -> bool:
+def is_past_its_grace(lease: Lease, now_s: int, time: TimeRules) -> bool:
     """It runs on after its DURATION, and not only for as long as ending may take: nothing protects it any more.
 
     Under the rule that overruns make room it is so from the first second on.

@@ -353,11 +353,6 @@ class VirtualMachine(Struct, frozen=True):
         return self.needs_hardware or self.vm_group_id is not None
 
     @property
-    def is_changed_off_its_host(self) -> bool:
-        """A disk of a STOPPED or UNDEPLOYED VM is saved as an image or resized: ACTIVE to oned, and on no host."""
-        return self.state is _ACTIVE and self.lcm_state in OFF_HOST_STATES
-
-    @property
     def is_being_saved(self) -> bool:
         """Its memory is being written to its system datastore: it is stopped or suspended, by whosever hand."""
         return self.state is _ACTIVE and self.lcm_state in SAVING_STATES
@@ -373,6 +368,7 @@ class VirtualMachine(Struct, frozen=True):
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
 SAVING_STATES = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
+# A disk of a STOPPED or UNDEPLOYED VM is saved as an image or resized: ACTIVE to oned, and on no host.
 OFF_HOST_STATES = frozenset(
     {LcmState.DISK_RESIZE_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_UNDEPLOYED, LcmState.HOTPLUG_SAVEAS_STOPPED}
 )

@@ -14,7 +14,7 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.victims import MOVES, PossibleVictim, has_had_its_time
+from one_preempt.core.victims import MOVES, PossibleVictim, is_past_its_grace
 
 
 def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
@@ -23,9 +23,9 @@ def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
 
 
 def may_miss_its_deadline(draft: PlanDraft, lease: Lease) -> bool:
-    """It was promised one, and has not had its time yet: who has was done in time, or is late anyway."""
-    has_had_its = has_had_its_time(lease, draft.state.now_s, draft.policies.time)
-    return lease.promised_deadline_at_s is not None and not has_had_its
+    """It was promised one, and has not outlived its DURATION: who has was done in time, or is late anyway."""
+    is_over = is_past_its_grace(lease, draft.state.now_s, draft.policies.time)
+    return lease.promised_deadline_at_s is not None and not is_over
 
 
 def hosts_if_all_left(draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]) -> BoolArray:
