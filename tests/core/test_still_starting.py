@@ -1,4 +1,4 @@
-"""The hosts of members of a gang that are still to start are kept while others' wishes are judged, and no longer."""
+"""The hosts of members of a gang that are still to start are kept, beside all that it has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from one_preempt.configuration.chosen_policies import policies
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.still_starting import their_hosts_kept
+from one_preempt.core.phases.reservations.still_starting import keep_hosts_of_the_rest, without_the_rest
 from tests import scenario_reader
 
 HALF_STARTED = (
@@ -22,14 +22,13 @@ def free_later(draft: PlanDraft) -> list[list[int]]:
     return free
 
 
-def test_what_is_kept_meanwhile_is_given_back() -> None:
+def test_the_rest_is_kept_beside_what_the_gang_has() -> None:
     document = scenario_reader.load(HALF_STARTED)
     state = scenario_reader.play(document).state
     draft = PlanDraft.begin(state, policies(scenario_reader.settings_of(document)), DecisionMemory())
-    before, stays = free_later(draft), dict(draft.timeline.stays)
-    with their_hosts_kept(draft):
-        meanwhile = free_later(draft)
-    assert before[1][0] == meanwhile[1][0] + 100
-    assert before[0] == meanwhile[0]
-    assert free_later(draft) == before
-    assert dict(draft.timeline.stays) == stays
+    before, stays = free_later(draft), draft.timeline.stays[5]
+    keep_hosts_of_the_rest(draft)
+    assert free_later(draft) == [before[0], [before[1][0] - 100, before[1][1] - 1024]]
+    assert without_the_rest(draft.timeline.stays[5]) == stays
+    rest = draft.timeline.stays[5][-1]
+    assert (rest.vm_ids, rest.host_rows, rest.end_s) == ((6,), (1,), state.now_s + 3620)

@@ -206,6 +206,17 @@ def test_room_that_is_being_made_on_two_hosts_is_kept_on_each() -> None:
     assert codes(state, books) == ["promise-broken"]
 
 
+def test_what_was_promised_to_the_rest_of_a_gang_that_has_begun_is_nobody_else_s() -> None:
+    piece = Piece(0, 2, -1, 9)
+    pair = replace(accepted(1, piece), vm_ids=(1, 2), state=LeaseState.STARTING)
+    pair = replace(pair, terms=replace(pair.terms, size=2))
+    there = running(1, 0, cpus=2)
+    state = cluster([host(0, [there]), host(1)], [there, waiting(2, cpus=2), waiting(9)], [pair])
+    state = replace(state, reservations={1: (Reservation(1, NOW_S - 1, NOW_S + 9, (0, 1), firm=True),)})
+    assert codes(state, plan(deploy(9, 1))) == ["promise-broken"]
+    assert codes(state, plan(deploy(2, 1, lease_id=1))) == []
+
+
 def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:
     state, made = told(Case(2, runs=[Piece(0, 2, 0, 5)], promised=[], booked=[Piece(0, 2, 1, 9)], starts=[]))
     assert codes(state, made) == ["promise-broken"]

@@ -30,7 +30,7 @@ class Stay(Struct, frozen=True):
 
     `firm`: nothing may be promised in its place. `promise`: one of the backfilling policy, which the queue may improve.
     `displaced`: a host is lost, and others are looked for; what is left is kept until then, and nothing starts by it.
-    `vm_ids`: whose the hosts of a displaced one are; else it has one for each VM of the lease that it is about.
+    `vm_ids`: whose its hosts are, where it does not have one for each VM of the lease that it is about.
     """
 
     lease_id: int

@@ -29,7 +29,6 @@ from one_preempt.core.phases.reservations.promised import is_unanswered
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import end_of, stay_at, takes_s
-from one_preempt.core.phases.reservations.still_starting import their_hosts_kept
 from one_preempt.core.phases.reservations.unknown_ends import no_overrun_giving_way, overruns_going_on
 
 # Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some. So many of
@@ -52,15 +51,8 @@ def book_reservations(draft: PlanDraft) -> None:
         for lease in draft.concerns.all(Concern.TIME).values()
         if lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
     ]
-    if asking:
-        with their_hosts_kept(draft):
-            _judge(draft, sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)))
-
-
-def _judge(draft: PlanDraft, asking: Sequence[Lease]) -> None:
-    """Answer these in turn."""
     matched: dict[int, int] = {}
-    for lease in asking:
+    for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
         must_match = need_matching(vms)
         is_later = must_match and _has_had_its_turn(draft, lease.uid, matched)

@@ -35,6 +35,7 @@ from one_preempt.core.phases.reservations.stays import (
     stay_of_placed,
     takes_s,
 )
+from one_preempt.core.phases.reservations.still_starting import without_the_rest
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
@@ -88,7 +89,7 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
         # Those were deployed by somebody's hand, which is no reason to start the others before their time.
         draft.wake_by(lease.terms.start_at_s or 0)
         return
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = without_the_rest(draft.timeline.stays.get(lease.id, ()))
     end_at_s = stays[0].end_s if stays else expected_end_s(draft, lease, vms, now_s)
     free_then = firm_ceiling(draft, lease, now_s, end_at_s)
     if free_then is not None and stays:
@@ -97,7 +98,7 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
     placed = _place(draft, lease, vms, (), free_then, end_at_s)
     if placed is not None:
         rest = stay_of_placed(draft, lease, vms, placed, end_at_s)
-        draft.timeline.replace(lease.id, stays[:1])
+        draft.timeline.replace(lease.id, (*stays[:1], *(one for one in stays[1:] if one.start_s > now_s)))
         draft.timeline.hold_beside(rest)
         start(draft, lease, vms, placed)
 

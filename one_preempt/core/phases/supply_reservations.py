@@ -87,7 +87,7 @@ def _still_needed(
     draft: PlanDraft, power: PowerDraft, lease: Lease, stays: Sequence[Stay], rows: Sequence[int]
 ) -> Sequence[int]:
     """Those of the promised rows that must be woken: fewer where there is room on hosts that are on by now."""
-    if len(stays) > 1 or not has_exact_start(draft, lease) or not power.asks_policy():
+    if len(stays) > 1 or stays[0].vm_ids or not has_exact_start(draft, lease) or not power.asks_policy():
         return rows
     request = request_at(draft, lease, stays[0].start_s)
     before = draft.timeline.withdraw(lease.id)

@@ -179,9 +179,12 @@ class _ClaimReader:
                 found += self._claims_on((*runs, *starts), self._now_s, leaves_s)
             elif not may_give_way(self._recount, lease):
                 found += self._claims_on((*runs, *starts), self._now_s, until_s)
-            if any(vm.host_id is None and vm.id not in arrivals for vm in vms):
-                # Not all of the gang is there: its time has not begun, and its slots are still to come.
+            rest = {vm.id for vm in vms if vm.host_id is None and vm.id not in arrivals}
+            if rest:
+                # Not all of the gang is there: its slots are still to come, and what has begun of them for the rest.
                 until_s = self._now_s
+                begun = [slot for slot in self._standing(lease, own) if slot.start_at_s < self._now_s]
+                found += [claim for slot in begun for claim in self._claims_of_slot(slot, vms) if claim.vm.id in rest]
         elif there:
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
             until_s = self._now_s + 1

@@ -12,6 +12,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.promised import promised_leases
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
+from one_preempt.core.phases.reservations.still_starting import without_the_rest
 
 
 def firm_ceiling_in_turn(draft: PlanDraft, lease: Lease, stay: Stay | None, end_s: int | None) -> IntArray | None:
@@ -38,7 +39,9 @@ def _behind(draft: PlanDraft, stay: Stay, rows: frozenset[int]) -> list[int]:
         if other.id in draft.busy_leases or other.id in draft.starting:
             continue
         stays = draft.timeline.stays.get(other.id, ())
-        if any(one.firm and (one.start_s, other.id) > turn and not rows.isdisjoint(one.host_rows) for one in stays):
+        # Of a gang that has begun the rest was to start with it.
+        ahead = without_the_rest(stays)
+        if any(one.firm and (one.start_s, other.id) > turn and not rows.isdisjoint(one.host_rows) for one in ahead):
             found.append(other.id)
     return found
 

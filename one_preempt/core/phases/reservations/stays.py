@@ -51,7 +51,7 @@ def stay_of_placed(
 
 def vms_of_stay(draft: PlanDraft, stay: Stay, vms: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
     """Those of the VMs of its lease that have a host by a stay, in the order of its hosts."""
-    return [draft.state.snapshot.vms[vm_id] for vm_id in stay.vm_ids] if stay.displaced else vms
+    return [draft.state.snapshot.vms[vm_id] for vm_id in stay.vm_ids] if stay.vm_ids else vms
 
 
 def rows_of(draft: PlanDraft, placements: Iterable[Placement]) -> tuple[int, ...]:
