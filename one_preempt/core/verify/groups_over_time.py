@@ -24,7 +24,7 @@ from one_preempt.core.verify.claims_over_time import (
     leases_of_the_plan,
 )
 from one_preempt.core.verify.devices_over_time import has_come, has_lost_a_host
-from one_preempt.core.verify.lease_over_time import has_return_promised
+from one_preempt.core.verify.lease_over_time import has_return_promised, left_s
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
 from one_preempt.core.verify.vm_group_rules import kept_apart, kept_together, role_of
 
@@ -198,7 +198,7 @@ class _Sight:
         return False
 
     def _has_no_place(self, mine: Claim, role: VmGroupRole) -> bool:
-        """Somebody is, or was promised to be, where he keeps it from its host, or elsewhere and shares one with it.
+        """Somebody will be, as far as is known, where he keeps it from its host, or elsewhere and shares one with it.
 
         Or its role may not be there at all.
         """
@@ -207,13 +207,21 @@ class _Sight:
         apart, together = self._of_role(role)
         near = (one for vm_id in (apart | together) - {mine.vm.id} for one in self._before.get(vm_id, ()))
         others = [(one.vm.id, one.host_id) for one in near if _overlap(one, mine)]
-        others += self._seen((apart | together) - {mine.vm.id})
+        others += self._still_there((apart | together) - {mine.vm.id}, mine.start_s)
         barred = any(vm_id in apart and host_id == mine.host_id for vm_id, host_id in others)
         return barred or any(vm_id in together and host_id != mine.host_id for vm_id, host_id in others)
 
-    def _seen(self, vm_ids: Iterable[int]) -> list[tuple[int, int]]:
+    def _still_there(self, vm_ids: Iterable[int], at_s: int) -> list[tuple[int, int]]:
+        """Those on hosts now who will not have ended by an instant: nobody is sent out for the sake of a VM group."""
         vms = [self._recount.vms[vm_id] for vm_id in vm_ids if vm_id in self._recount.vms]
-        return [(vm.id, host_id) for vm in vms for host_id in vm.charged_host_ids]
+        staying = [vm for vm in vms if not self._ends_by(self._recount.leases[self._recount.lease_of_vm[vm.id]], at_s)]
+        return [(vm.id, host_id) for vm in staying for host_id in vm.charged_host_ids]
+
+    def _ends_by(self, lease: Lease, at_s: int) -> bool:
+        """It runs, and ends by itself until then; nobody knows that of what outlives its DURATION."""
+        now_s = self._recount.state.now_s
+        left = left_s(lease, now_s) if lease.run_began_at_s is not None else None
+        return left is not None and 0 < left <= at_s - now_s
 
 
 def _overlap(one: Claim, other: Claim) -> bool:
