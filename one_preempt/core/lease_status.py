@@ -9,6 +9,8 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 LEASE_STATUS = "LEASE_STATUS"
 _LEAVES = "leaving its hosts to make room"
 _PREEMPTED_BY = re.compile(r"(?:preempted by|suspended in place for) lease ([0-9]{1,18})\b")
+_IS_SERVED = "its DURATION is over, and it does not run"
+_WAS_SERVED = "its DURATION was over, and is longer now"
 _IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 
 
@@ -30,6 +32,12 @@ def in_place_status(preemptor_lease_id: int | None) -> str:
     )
 
 
+def served_status(kind: str, *, is_longer: bool) -> str:
+    """What the owner reads of a lease that stands still and has had its DURATION, or had until that was made longer."""
+    over = _WAS_SERVED if is_longer else _IS_SERVED
+    return f"{over}: resume it to have it scheduled again ({kind})"
+
+
 def preemptor_in_status(vm: VirtualMachine) -> int | None:
     """The lease that this VM was sent out for, as its LEASE_STATUS has it; None where it says nothing of the kind."""
     found = _PREEMPTED_BY.match(_status_of(vm))
@@ -39,6 +47,11 @@ def preemptor_in_status(vm: VirtualMachine) -> int | None:
 def says_leaving(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that we send it out."""
     return _status_of(vm).startswith(_LEAVES)
+
+
+def says_served(vm: VirtualMachine) -> bool:
+    """Its LEASE_STATUS tells that it stands still because its DURATION is over, or was."""
+    return _status_of(vm).startswith((_IS_SERVED, _WAS_SERVED))
 
 
 def says_in_place(vm: VirtualMachine) -> bool:

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import re
 
-from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, leaving_status, preempted_status
+from one_preempt.core.lease_status import (
+    LEASE_STATUS,
+    in_place_status,
+    leaving_status,
+    preempted_status,
+    says_served,
+    served_status,
+)
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -119,8 +126,8 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return waiting
     if lease.state in (LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER) and told:
         return told
-    if lease.state is LeaseState.PAUSED_BY_OWNER and lease.is_served:
-        return f"its DURATION is over, and it does not run: resume it to have it scheduled again ({lease.terms.type})"
+    if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):
+        return served_status(lease.terms.type, is_longer=not lease.is_served)
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return leaving_status(lease.terms.type)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
