@@ -128,6 +128,27 @@ def test_with_other_credentials_nothing_counts_as_cancelled(world: Federation) -
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)
 
 
+def test_what_somebody_else_lets_be_seen_and_oned_cannot_send_hides_nobodys_request(world: Federation) -> None:
+    """One VM with an emoji, shown to everybody, kept all users of its zone from looking and cancelling."""
+    answer = world.submitted(*GANG)
+    zone = world.zones[answer["zone"]]
+    intruder = zone.cloud.vm_allocate(zone.caller("evan"), 'CPU="1"\nMEMORY="64"\nNOTE="\U0001f600"', True)
+    zone.cloud.vms[intruder].permissions.other_u = True
+    assert [vm["id"] for vm in world.told("eva", "show", "1")["vms"]] == [0, 1, 2]
+    result = world.run("eva", "cancel", "1", "--yes")
+    assert result.exit_code == 0, result.output
+    assert world.request(1).state is RequestState.CANCELLED
+
+
+def test_a_vm_of_the_request_that_oned_cannot_send_is_not_taken_for_ended(world: Federation) -> None:
+    answer = world.submitted(*GANG)
+    world.zones[answer["zone"]].cloud.vms[1].user_template["NOTE"] = ["\U0001f600"]
+    result = world.run("eva", "cancel", "1", "--yes")
+    assert result.exit_code == 1
+    assert "VM 1 is still there" in result.stderr
+    assert world.request(1).state is RequestState.PLACED
+
+
 def test_what_may_still_be_created_is_not_cancelled_yet(world: Federation) -> None:
     gateway_client.ask_gateway(str(world.socket), "open", {"type": "BE-CANCELLABLE", "size": 1})
     result = world.run("eva", "cancel", "1", "--yes")

@@ -177,7 +177,7 @@ def test_whatever_intruders_write_all_others_are_told(seed: int, intruders: int,
         for one in guilty
     }
     oned = Oned(words, ids)
-    trusted = as_trusted(oned, "vmpool.infoextended", oned.pool(-1, -1))
+    trusted = as_trusted(oned, "vmpool.infoextended", (-2, -1, -1, -1), oned.pool(-1, -1))
     told = [oned._one(one).encode() for one in ids if one not in guilty]
     at = [trusted.find(text) for text in told]
     assert -1 not in at

@@ -128,5 +128,5 @@ def test_nobody_is_another_user(row: FrontRow) -> None:
     assert torn != pool
     assert pieces_of(torn, "USER_POOL", "USER").suspect
     groups = row.transport.document("one.grouppool.info")
-    seen = read_directory(as_trusted(row.transport, "userpool.info", torn), groups, b"", [])
+    seen = read_directory(as_trusted(row.transport, "userpool.info", (), torn), groups, b"", [])
     assert seen == read_directory(pool, groups, b"", [])

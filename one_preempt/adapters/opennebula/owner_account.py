@@ -12,7 +12,7 @@ from msgspec import Struct
 from one_preempt.adapters.opennebula.infrastructure_reader import read_datastore_pool
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION, added_attributes, with_lease
-from one_preempt.adapters.opennebula.snapshot_assembly import TEMPLATE_POOL
+from one_preempt.adapters.opennebula.snapshot_assembly import TEMPLATE_POOL, VM_POOL
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import is_not_sent
 from one_preempt.adapters.opennebula.untold_pools import UntoldPools
@@ -70,6 +70,7 @@ class OwnerAccount:
 
     def __init__(self, transport: OnedTransport) -> None:
         self._transport = transport
+        self._untold = UntoldPools(transport)
         self.endpoint = transport.endpoint
 
     def uid(self) -> int:
@@ -78,9 +79,14 @@ class OwnerAccount:
         return amount(first_texts_of(user)["ID"])
 
     def vms(self, problems: list[str], whose: int = MINE) -> dict[int, VirtualMachine]:
-        """VMs by ascending id, own ones, or all that are `VISIBLE`; what cannot be read is told in `problems`."""
-        what = "your VMs cannot be listed"
-        document = self._document(what, "one.vmpool.infoextended", whose, FROM_FIRST, TO_LAST, NOT_DONE)
+        """VMs by ascending id, own ones, or all that are `VISIBLE`; what cannot be read is told in `problems`.
+
+        What somebody wrote into one VM, an emoji or markup, hides none of the others.
+        """
+        try:
+            document = self._untold.document(VM_POOL, (whose, FROM_FIRST, TO_LAST, NOT_DONE), tuple)
+        except OnedError as error:
+            raise self._refused("your VMs cannot be listed", error) from error
         try:
             return read_vm_pool(document, problems)
         except UnreadableDocument as error:
@@ -108,7 +114,7 @@ class OwnerAccount:
             return number
         try:
             # What others write into theirs is not to hide this one.
-            document = UntoldPools(self._transport).document(TEMPLATE_POOL, (VISIBLE, FROM_FIRST, TO_LAST), tuple)
+            document = self._untold.document(TEMPLATE_POOL, (VISIBLE, FROM_FIRST, TO_LAST), tuple)
         except OnedError as error:
             raise self._refused("VM templates cannot be listed", error) from error
         found = [
@@ -150,9 +156,10 @@ class OwnerAccount:
         text = with_lease(source.text, lease, marks)
         return self._done("it was refused", "one.vm.allocate", text, ON_HOLD)
 
-    def submitted(self, submission: str, whose: int = MINE) -> Sequence[int]:
-        """The ids of VMs that bear the mark of a submission."""
-        return [vm.id for vm in self.vms([], whose).values() if vm.user_template.get(SUBMISSION) == (submission,)]
+    def submitted(self, submission: str, problems: list[str], whose: int = MINE) -> Sequence[int]:
+        """The ids of VMs that bear the mark of a submission; `problems` tell of VMs that may bear it unseen."""
+        vms = self.vms(problems, whose).values()
+        return [vm.id for vm in vms if vm.user_template.get(SUBMISSION) == (submission,)]
 
     def terminate(self, vm_id: int, *, hard: bool) -> None:
         """End a VM: the guest is asked to shut down, or, where `hard`, stopped at once."""

@@ -33,41 +33,48 @@ MOST_CALLS = 2000
 class Pool(Struct, frozen=True):
     """A pool in whose objects users write, and the call that tells one of them.
 
-    `part` are the parameters of the pool's call for the ids between two, both included; None where it takes none.
+    `in_parts`: the pool's own call says whose objects it wants, then between which ids, both included.
     """
 
     name: str
     tag: str
     call: str
-    part: Callable[[int, int], tuple[Parameter, ...]] | None = None
+    in_parts: bool = True
 
 
-_ALL, _NOT_DONE = -2, -1
 _NOT_SENT = -500
 _STATE = re.compile(rb"<STATE>[0-9]{1,9}</STATE><LCM_STATE>[0-9]{1,9}</LCM_STATE>")
 POOLS = {
-    pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info", lambda first, last: (_ALL, first, last, _NOT_DONE)),
-    pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info", lambda first, last: (_ALL, first, last)),
-    pools.VM_GROUP_POOL: Pool("VM_GROUP_POOL", "VM_GROUP", "one.vmgroup.info", lambda first, last: (_ALL, first, last)),
-    pools.IMAGE_POOL: Pool("IMAGE_POOL", "IMAGE", "one.image.info", lambda first, last: (_ALL, first, last)),
-    pools.TEMPLATE_POOL: Pool(
-        "VMTEMPLATE_POOL", "VMTEMPLATE", "one.template.info", lambda first, last: (_ALL, first, last)
-    ),
-    pools.USER_POOL: Pool("USER_POOL", "USER", "one.user.info"),
-    pools.GROUP_POOL: Pool("GROUP_POOL", "GROUP", "one.group.info"),
+    pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info"),
+    pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info"),
+    pools.VM_GROUP_POOL: Pool("VM_GROUP_POOL", "VM_GROUP", "one.vmgroup.info"),
+    pools.IMAGE_POOL: Pool("IMAGE_POOL", "IMAGE", "one.image.info"),
+    pools.TEMPLATE_POOL: Pool("VMTEMPLATE_POOL", "VMTEMPLATE", "one.template.info"),
+    pools.USER_POOL: Pool("USER_POOL", "USER", "one.user.info", in_parts=False),
+    pools.GROUP_POOL: Pool("GROUP_POOL", "GROUP", "one.group.info", in_parts=False),
 }
 
 
+def part_of(parameters: Sequence[Parameter], first_id: int, last_id: int) -> tuple[Parameter, ...]:
+    """The parameters of a pool's call for some of the objects that it was asked for: those between two ids."""
+    whose, _first, _last, *more = parameters
+    return (whose, first_id, last_id, *more)
+
+
 def as_trusted(
-    transport: OnedTransport, name: str, document: bytes, wanted: Callable[[], Collection[int]] = tuple
+    transport: OnedTransport,
+    name: str,
+    parameters: tuple[Parameter, ...],
+    document: bytes,
+    wanted: Callable[[], Collection[int]] = tuple,
 ) -> bytes:
-    """The answer to the call `name`; of a pool that is not as oned writes it one that is.
+    """The answer to the call `name` with these parameters; of a pool that is not as oned writes it one that is.
 
     Of many in a pool that oned does not tell in parts those that are `wanted` are asked for, and few others. Raises
     `CloudUnavailable`. Objects that cannot be told are there by their ids alone: they have not ended.
     """
     pool = POOLS.get(name)
-    return document if pool is None else Asking(transport, name, pool).trusted(document, wanted)
+    return document if pool is None else Asking(transport, name, pool, parameters).trusted(document, wanted)
 
 
 def is_not_sent(error: OnedError) -> bool:
@@ -86,6 +93,7 @@ class Asking(Struct):
     transport: OnedTransport
     name: str
     pool: Pool
+    parameters: tuple[Parameter, ...]
     calls_left: int = field(default=MOST_CALLS)
 
     def trusted(
@@ -101,7 +109,7 @@ class Asking(Struct):
         if is_as_written(document) or not _is_whole(document, pool):
             return document
         pieces = pieces_of(document, pool.name, pool.tag)
-        if len(pieces.suspect) <= FEW or pool.part is None:
+        if len(pieces.suspect) <= FEW or not pool.in_parts:
             told = list(self.each({piece.id for piece in pieces.suspect}, wanted))
         else:
             told = list(self.between(pieces, first_id, last_id))
@@ -159,12 +167,11 @@ class Asking(Struct):
 
     def _asked_part(self, first_id: int, last_id: int) -> bytes | None:
         """A part of the pool; None where too many were asked for, or oned cannot send it by now."""
-        part = self.pool.part
-        if self.calls_left <= 0 or part is None:
+        if self.calls_left <= 0 or not self.pool.in_parts:
             return None
         self.calls_left -= 1
         try:
-            return self.transport.document(f"one.{self.name}", *part(first_id, last_id)).strip()
+            return self.transport.document(f"one.{self.name}", *part_of(self.parameters, first_id, last_id)).strip()
         except OtherFault as error:
             if is_not_sent(error):
                 return None

@@ -15,7 +15,15 @@ from collections.abc import Callable, Collection, Container, Iterator
 from one_preempt.adapters.opennebula.oned_errors import OtherFault
 from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, NOT_SENT_MARK
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
-from one_preempt.adapters.opennebula.trusted_pools import POOLS, Asking, Pool, as_trusted, is_not_sent, told_alone
+from one_preempt.adapters.opennebula.trusted_pools import (
+    POOLS,
+    Asking,
+    Pool,
+    as_trusted,
+    is_not_sent,
+    part_of,
+    told_alone,
+)
 
 # Of those known as untold so many are asked for again in one reading: somebody may have mended or ended them.
 AGAIN = 64
@@ -46,12 +54,12 @@ class UntoldPools:
                 raise
         else:
             self._untold.pop(name, None)
-            return as_trusted(self._transport, name, answer, wanted)
-        if pool.part is None:
+            return as_trusted(self._transport, name, parameters, answer, wanted)
+        if not pool.in_parts:
             objects = [told_alone(self._transport, pool, object_id) for object_id in sorted(wanted())]
         else:
             again = self._asked_again(name)
-            objects = list(_Parts(self._transport, name, pool, self._untold[name]).all(again))
+            objects = list(_Parts(self._transport, name, pool, parameters, self._untold[name]).all(again))
         return b"".join([f"<{pool.name}>".encode(), *objects, f"</{pool.name}>".encode()])
 
     def _asked_again(self, name: str) -> frozenset[int]:
@@ -69,9 +77,17 @@ class _Parts:
     What stands between two of these is asked for in any case: it is objects of others.
     """
 
-    def __init__(self, transport: OnedTransport, name: str, pool: Pool, untold: set[int]) -> None:
+    def __init__(
+        self,
+        transport: OnedTransport,
+        name: str,
+        pool: Pool,
+        parameters: tuple[Parameter, ...],
+        untold: set[int],
+    ) -> None:
         self._transport, self._name, self._pool, self._untold = transport, name, pool, untold
-        self._asking = Asking(transport, name, pool)
+        self._parameters = parameters
+        self._asking = Asking(transport, name, pool, parameters)
         self._splits_left = MOST_SPLITS
 
     def all(self, again: Container[int]) -> Iterator[bytes]:
@@ -92,12 +108,12 @@ class _Parts:
         return f"<{tag}><ID>{object_id}</ID><{NOT_SENT_MARK}></{NOT_SENT_MARK}></{tag}>".encode()
 
     def _between(self, first_id: int, last_id: int) -> Iterator[bytes]:
-        pool, part = self._pool, self._pool.part
-        assert part is not None
+        pool = self._pool
         if first_id > last_id:
             return
         try:
-            document = self._transport.document(f"one.{self._name}", *part(first_id, last_id)).strip()
+            parameters = part_of(self._parameters, first_id, last_id)
+            document = self._transport.document(f"one.{self._name}", *parameters).strip()
         except OtherFault as error:
             if not is_not_sent(error) or (self._splits_left <= 0 and first_id < last_id):
                 raise

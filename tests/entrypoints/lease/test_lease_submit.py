@@ -54,10 +54,6 @@ def test_a_template_is_found_beside_one_that_oned_cannot_send(users: CloudOfUser
     """Anybody may share such a template with all."""
     users.cloud.add_vm_template("evil", {"A": ["\U0001f600"]}).permissions.other_u = True
     assert users.run("eva", "lease", "submit", "--template", "wörker", *TYPE).exit_code == 0
-    users.say(0, "A", "\U0001f600")
-    told = users.run("eva", "lease", "list")
-    assert told.exit_code == 1
-    assert "An emoji, or another character" in told.stderr
 
 
 @pytest.mark.parametrize("number", [str(1 << 31), "9" * 30])

@@ -22,6 +22,7 @@ from tests.other_users import InClosedFolder
 
 TYPE = ("--type", "BE-SUSPENDABLE")
 PAIR = (*TYPE, "--name", "pair", "--size", "2", "--duration", "02:00:00")
+EMOJI = "\U0001f600"
 HOSTILE = "\x9b2J\x85running\u202e (BE-SUSPENDABLE)\n\t</x>[red]"
 
 
@@ -198,6 +199,26 @@ def test_own_vms_that_are_no_leases_or_ended_are_told(users: CloudOfUsers) -> No
     assert "VM 0 has no LEASE attribute" in users.run("eva", "lease", "show", "0").stderr
     users.run("eva", "lease", "cancel", "1", "--yes")
     assert "lease 1 has ended" in users.run("eva", "lease", "cancel", "1", "--yes").stderr
+
+
+def test_a_vm_that_oned_cannot_send_hides_none_of_its_owners_others(users: CloudOfUsers) -> None:
+    """Of those of others that its owner may see, none comes among the own ones for that."""
+    users.submit("eva", *PAIR)
+    users.submit("evan", *TYPE)
+    users.cloud.vms[2].permissions.other_u = True
+    users.submit("eva", *TYPE)
+    users.say(1, "NOTE", EMOJI)
+    result = users.run("eva", "lease", "list", "--json")
+    assert [(lease["id"], [vm["id"] for vm in lease["vms"]]) for lease in json.loads(result.stdout)] == [
+        (0, [0]),
+        (3, [3]),
+    ]
+    assert "VM '1' was left out: oned cannot send it" in result.stderr
+    shown = users.run("eva", "lease", "show", "0")
+    assert (shown.exit_code, "VM '1' was left out" in shown.stderr) == (0, True)
+    assert "An emoji" in users.run("eva", "lease", "show", "1").stderr
+    assert users.run("eva", "lease", "cancel", "3", "--yes").exit_code == 0
+    assert [vm.id for vm in users.living()] == [0, 1, 2]
 
 
 def test_the_chart_has_a_row_a_lease_from_its_vms_alone(users: CloudOfUsers, monkeypatch: pytest.MonkeyPatch) -> None:

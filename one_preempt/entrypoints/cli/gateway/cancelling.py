@@ -40,7 +40,8 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
             f"the command of request {number} may still be creating VMs in zone {zone}: cancel in {left_s} s"
         )
     with account_in(zone, request.get("endpoint")) as account:
-        vm_ids = sorted(account.submitted(request["token"], VISIBLE))
+        problems: list[str] = []
+        vm_ids = sorted(account.submitted(request["token"], problems, VISIBLE))
         if not vm_ids:
             _demand_gone(account, number, request.get("vm_ids"))
         click.echo(f"request {number}: {len(vm_ids)} VMs in zone {printable(zone)}: {vm_list(vm_ids) or 'none'}")
@@ -53,12 +54,26 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
             except OnePreemptError as error:
                 refused.append(vm_id)
                 click.echo(printable(str(error), LONGEST_ANSWER), err=True)
+        if problems:
+            refused += _unseen(account, request.get("vm_ids"), vm_ids)
     if refused:
         click.echo(f"request {number} stays as it is, for VM {vm_list(refused)} is still there", err=True)
         return 1
     ask("cancelled", request=number)
     click.echo(f"request {number}: cancelled" + (f", and {len(vm_ids)} VMs are ended" if vm_ids else ""))
     return 0
+
+
+def _unseen(account: OwnerAccount, known: object, seen: list[int]) -> list[int]:
+    """The VMs of the request that are there and cannot be read; why is told."""
+    unseen = []
+    for vm_id in sorted(set(map(int, known)) - set(seen)) if isinstance(known, list) else ():
+        try:
+            account.vm(vm_id)
+        except OnePreemptError as error:
+            unseen.append(vm_id)
+            click.echo(printable(str(error), LONGEST_ANSWER), err=True)
+    return unseen
 
 
 def _demand_gone(account: OwnerAccount, number: int, known: object) -> None:

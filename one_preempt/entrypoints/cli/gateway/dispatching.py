@@ -223,7 +223,10 @@ def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: Ask
 def _found(account: OwnerAccount, turn: Turn, asked: AskedTerms, say: Say) -> list[int]:
     """The VMs of a former attempt, where they are all there; none are left where they are not."""
     try:
-        found = sorted(account.submitted(turn.token))
+        problems: list[str] = []
+        found = sorted(account.submitted(turn.token, problems))
+        if problems:
+            raise CloudUnavailable(f"zone {turn.zone}: {problems[0]}, for it may be one of these")
         if len(found) == asked.terms.size:
             say(f"its VMs are in zone {turn.zone} already")
             return found

@@ -100,7 +100,7 @@ def _undo(account: OwnerAccount, created: Sequence[int], submission: str, *, loo
     if look_for_more:
         # Where that gets no answer either, those that are known are all that can be looked after.
         with suppress(OnePreemptError):
-            doomed.update(account.submitted(submission))
+            doomed.update(account.submitted(submission, []))
     remaining = []
     for vm_id in sorted(doomed):
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Refused
 from one_preempt.core.admission.lease_attribute import LEASE
 from one_preempt.core.model.virtual_machine import VmState
@@ -13,10 +15,16 @@ LARGEST_ID = 2**31 - 1  # what XML-RPC has for integers
 
 
 def own_lease(account: OwnerAccount, lease_id: int) -> OwnLease:
-    """The lease of the caller to which that VM belongs. Raises `OnePreemptError`, for another's with oned's answer."""
-    lease = lease_of(lease_id, own_leases(account.vms([]).values()))
+    """The lease of the caller to which that VM belongs; own VMs that cannot be read, and may belong to it, are told.
+
+    Raises `OnePreemptError`, for another's with oned's answer.
+    """
+    problems: list[str] = []
+    lease = lease_of(lease_id, own_leases(account.vms(problems).values()))
     if lease is None:
         raise OnePreemptError(_why_not(account, lease_id))
+    for problem in problems:
+        click.echo(printable(problem), err=True)
     return lease
 
 

@@ -54,9 +54,11 @@ def wait_until_running(
 
 
 def _look(account: OwnerAccount, vm_ids: Sequence[int]) -> tuple[Waited | None, str]:
-    lease = lease_of(vm_ids[0], own_leases(account.vms([]).values()))
+    problems: list[str] = []
+    lease = lease_of(vm_ids[0], own_leases(account.vms(problems).values()))
     if lease is None or not {vm.id for vm in lease.vms}.issuperset(vm_ids):
-        return Waited.GONE, ""
+        # What cannot be read has not ended.
+        return (None, problems[0]) if problems else (Waited.GONE, "")
     words = f"{lease.state.value}: {status_in_words(lease)}"
     endings = {
         LeaseState.RUNNING: Waited.RUNNING,
