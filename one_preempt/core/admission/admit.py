@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,12 +19,12 @@ from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, 
 from one_preempt.core.admission.standing import (
     CHANGE_REFUSED,
     Review,
-    asks_alike,
     may_preempt,
     review,
     stays_as_admitted,
+    what_it_asks,
 )
-from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
+from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
@@ -86,12 +87,12 @@ def admit(
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
-            members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state is not _DONE]
-            desk.keep(record, members, under_preemption)
-    for vm_id in sorted(vms) if concerned is None else concerned.vm_ids:
-        vm = vms.get(vm_id)
-        if vm is not None and vm_id not in desk.served and vm.state is not _DONE:
-            desk.receive(vm)
+            desk.keep(record, _present(record.vm_ids, vms), under_preemption)
+    vm_ids = sorted(vms) if concerned is None else concerned.vm_ids
+    newcomers = _present([vm_id for vm_id in vm_ids if vm_id not in desk.served], vms)
+    # The members of a gang come one after the other, and mostly share one description.
+    for _, alike in groupby(newcomers, _is_judged_by):
+        desk.receive(list(alike))
     desk.close_gangs()
     return Admission(
         leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
@@ -100,17 +101,13 @@ def admit(
     )
 
 
-class _Judgement(Struct, frozen=True):
-    """What a VM claims, and what stands against it; the same for all that ask alike."""
+def _present(vm_ids: Iterable[int], vms: Mapping[int, VirtualMachine]) -> list[VirtualMachine]:
+    return [vm for vm_id in vm_ids if (vm := vms.get(vm_id)) is not None and vm.state is not _DONE]
 
-    vm: VirtualMachine
-    terms: LeaseTerms | MalformedLease
-    beyond: BeyondRightsClaim | None = None
-    impossible: ImpossibleWish | None = None
 
-    def holds_for(self, vm: VirtualMachine) -> bool:
-        """Would the same be said to `vm`?"""
-        return asks_alike(self.vm, vm) and (self.vm.state in NOT_STARTED) == (vm.state in NOT_STARTED)
+def _is_judged_by(vm: VirtualMachine) -> tuple[object, ...]:
+    """The same is said to VMs that agree in this."""
+    return vm.state in NOT_STARTED, what_it_asks(vm)
 
 
 class _AdmissionDesk(Struct):
@@ -125,9 +122,7 @@ class _AdmissionDesk(Struct):
     notes: list[AdmissionNote] = field(default_factory=list)
     served: set[int] = field(default_factory=set)
     reviewed: dict[int, LeaseRecord | None] = field(default_factory=dict)
-    candidates: list[tuple[VirtualMachine, LeaseTerms]] = field(default_factory=list)
-    last_judgement: _Judgement | None = None
-    last_candidate: _Judgement | None = None
+    candidates: list[tuple[list[VirtualMachine], LeaseTerms]] = field(default_factory=list)
     leases_of_user: Counter[int] | None = None
 
     def keep(
@@ -159,24 +154,19 @@ class _AdmissionDesk(Struct):
             self.leases_of_user[first.uid] += 1
         return reviewed
 
-    def receive(self, vm: VirtualMachine) -> None:
-        """A VM that belongs to no lease yet."""
-        last = self.last_candidate
-        if last is not None and last.holds_for(vm):
-            # The members of a gang come one after the other, and mostly share one description.
-            self.candidates.append((vm, self.candidates[-1][1]))
+    def receive(self, alike: list[VirtualMachine]) -> None:
+        """VMs that belong to no lease yet, and that are judged alike."""
+        if LEASE in alike[0].user_template:
+            self._judge(alike)
             return
-        self.last_candidate = None
-        if LEASE in vm.user_template:
-            self._judge(vm)
-            return
-        rule = self.rules.rule_of(vm) if self.rules.rules else None
-        if rule is None:
-            self.leases.append(_plain_lease(vm))
-        elif not rule.gives_terms and not rule.may_preempt:
-            self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
-        else:
-            self._record([vm], rule.terms, explicit=False)
+        rule = self.rules.rule_of(alike[0]) if self.rules.rules else None
+        for vm in alike:
+            if rule is None:
+                self.leases.append(_plain_lease(vm))
+            elif not rule.gives_terms and not rule.may_preempt:
+                self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
+            else:
+                self._record([vm], rule.terms, explicit=False)
 
     def close_gangs(self) -> None:
         """Once all VMs were seen: admit the gangs that are complete, and tell the others what is missing."""
@@ -184,11 +174,11 @@ class _AdmissionDesk(Struct):
             return
         gangs = form_gangs(self.candidates, self._running_gangs())
         for key, members in gangs.complete:
-            self._admit(list(members), key.terms)
+            self._admit(members, key.terms)
         for key, members, text in gangs.waiting:
             self.leases.append(_incomplete_lease(key, members, text))
         for vm, text in gangs.extra:
-            self._refuse(vm, "lease-complete", text)
+            self._refuse([vm], "lease-complete", text)
 
     def _standing(self, recorded: Iterable[LeaseRecord]) -> Iterator[LeaseRecord]:
         """Those leases that were admitted before and are not over, as they stand now."""
@@ -214,54 +204,44 @@ class _AdmissionDesk(Struct):
             self.leases_of_user = Counter(record.uid for record in known.values() if record.explicit)
         return self.leases_of_user[uid]
 
-    def _judge(self, vm: VirtualMachine) -> None:
-        judgement = self._judgement_on(vm)
-        terms = judgement.terms
+    def _judge(self, alike: list[VirtualMachine]) -> None:
+        """What they claim, and what stands against it."""
+        first = alike[0]
+        terms = self.rules.claimed_terms(first)
         if isinstance(terms, MalformedLease):
-            self._refuse(vm, terms.code, terms.text)
-        elif judgement.beyond is not None:
-            self._beyond_rights(vm, terms, judgement.beyond)
-        elif judgement.impossible is not None:
-            self._refuse(vm, judgement.impossible.code, judgement.impossible.text)
+            self._refuse(alike, terms.code, terms.text)
+            return
+        beyond = claim_beyond(terms, self.rules, first, self.now_s)
+        # A VM that has started had its START; it is new here only because the ledger was lost.
+        impossible = impossible_wish(terms, self.now_s) if first.state in NOT_STARTED else None
+        if beyond is not None:
+            self._beyond_rights(alike, terms, beyond)
+        elif impossible is not None:
+            self._refuse(alike, impossible.code, impossible.text)
         elif terms.size > 1:
-            self.candidates.append((vm, terms))
-            self.last_candidate = judgement
+            self.candidates.append((alike, terms))
         else:
-            self._admit([vm], terms)
+            for vm in alike:
+                self._admit([vm], terms)
 
-    def _judgement_on(self, vm: VirtualMachine) -> _Judgement:
-        """What is said to a VM; the same as to the one before, where they ask alike."""
-        last = self.last_judgement
-        if last is not None and last.holds_for(vm):
-            return last
-        terms = self.rules.claimed_terms(vm)
-        if isinstance(terms, MalformedLease):
-            judgement = _Judgement(vm, terms)
-        else:
-            # A VM that has started had its START; it is new here only because the ledger was lost.
-            impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
-            judgement = _Judgement(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
-        self.last_judgement = judgement
-        return judgement
-
-    def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
-        if self.rules.serve_as_without(terms, vm):
+    def _beyond_rights(self, alike: list[VirtualMachine], terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
+        if not self.rules.serve_as_without(terms, alike[0]):
+            self._refuse(alike, claim.code, claim.text)
+            return
+        for vm in alike:
             self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
             self._record([vm], self.rules.terms_without(vm), explicit=True)
-        else:
-            self._refuse(vm, claim.code, claim.text)
 
-    def _admit(self, members: list[VirtualMachine], terms: LeaseTerms) -> None:
+    def _admit(self, members: Sequence[VirtualMachine], terms: LeaseTerms) -> None:
         """A claim within its owner's rights, but for the number of leases, which depends on the others."""
         first = members[0]
         ceiling = self.rules.rights_of(first).max_leases
         if ceiling is not None and self._leases_of(first.uid) >= ceiling:
-            for vm in members:
-                self._refuse(vm, "leases-not-granted", _too_many(ceiling))
+            self._refuse(members, "leases-not-granted", _too_many(ceiling))
             return
         self._record(members, terms, explicit=True)
 
-    def _record(self, members: list[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
+    def _record(self, members: Sequence[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
         first = members[0]
         rule = self.rules.rule_of(first)
         record = LeaseRecord(
@@ -283,18 +263,19 @@ class _AdmissionDesk(Struct):
             self.leases_of_user[first.uid] += explicit
         self.leases.append(_lease(record, members, self.rules.rights_of(first)))
 
-    def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
-        """It waits on HOLD and says why. One that has started already goes on as it would without the attribute."""
-        if vm.state in NOT_STARTED:
+    def _refuse(self, vms: Iterable[VirtualMachine], code: str, text: str) -> None:
+        """They wait on HOLD and say why. What has started already goes on as it would without the attribute."""
+        for vm in vms:
             plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
-            self.leases.append(replace(plain, state=LeaseState.REFUSED))
-            return
-        self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
-        rule = self.rules.rule_of(vm)
-        if rule is not None and rule.gives_terms:
-            self._record([vm], rule.terms, explicit=False)
-        else:
-            self.leases.append(replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text))
+            if vm.state in NOT_STARTED:
+                self.leases.append(replace(plain, state=LeaseState.REFUSED))
+                continue
+            self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
+            rule = self.rules.rule_of(vm)
+            if rule is not None and rule.gives_terms:
+                self._record([vm], rule.terms, explicit=False)
+            else:
+                self.leases.append(plain)
 
 
 def _too_many(ceiling: int) -> str:

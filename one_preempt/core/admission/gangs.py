@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -29,18 +29,15 @@ class Gangs(Struct, frozen=True):
 
 
 def form_gangs(
-    candidates: Iterable[tuple[VirtualMachine, LeaseTerms]], running: Mapping[GangKey, tuple[int, ...]]
+    candidates: Iterable[tuple[Sequence[VirtualMachine], LeaseTerms]], running: Mapping[GangKey, tuple[int, ...]]
 ) -> Gangs:
-    """Give each gang the SIZE oldest of its VMs. `running`: gangs that were admitted before, with their VMs."""
+    """Give each gang the SIZE oldest of its VMs. `running`: gangs that were admitted before, with their VMs.
+
+    Each of the `candidates` are VMs of one owner that ask for the same terms, oldest first, with none between them.
+    """
     groups: dict[GangKey, list[VirtualMachine]] = {}
-    key: GangKey | None = None
-    alike: list[VirtualMachine] = []
-    for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
-        # Members mostly come one after the other, with the very same terms.
-        if key is None or key.terms is not terms or key.uid != vm.uid:
-            key = GangKey(vm.uid, terms)
-            alike = groups.setdefault(key, [])
-        alike.append(vm)
+    for alike, terms in sorted(candidates, key=_first_id):
+        groups.setdefault(GangKey(alike[0].uid, terms), []).extend(alike)
     named = _by_name(groups)
     complete: list[tuple[GangKey, tuple[VirtualMachine, ...]]] = []
     waiting: list[tuple[GangKey, tuple[VirtualMachine, ...], str]] = []
@@ -60,6 +57,10 @@ def form_gangs(
             members = running.get(key) or tuple([vm.id for vm in vms[:size]])
             extra.extend((vm, _why_extra(key, members)) for vm in surplus)
     return Gangs(tuple(complete), tuple(waiting), tuple(extra))
+
+
+def _first_id(candidate: tuple[Sequence[VirtualMachine], LeaseTerms]) -> int:
+    return candidate[0][0].id
 
 
 def _by_name(groups: Iterable[GangKey]) -> dict[tuple[int, str], list[GangKey]]:

@@ -8,6 +8,8 @@ DURATION see `time_wish`.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 CHANGE_REFUSED = "change-refused"
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
+_asks = attrgetter("uid", "gid", "uname", "gname", "template_id", "user_template")
 
 
 class Review(Struct, frozen=True):
@@ -54,16 +57,10 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
-def asks_alike(one: VirtualMachine, other: VirtualMachine) -> bool:
-    """Whatever is said to the claims of `one` is said to `other` too: the rules look at nothing else."""
-    return (
-        one.user_template is other.user_template
-        and one.uid == other.uid
-        and one.gid == other.gid
-        and one.template_id == other.template_id
-        and one.uname == other.uname
-        and one.gname == other.gname
-    )
+def what_it_asks(vm: VirtualMachine) -> tuple[object, ...]:
+    """Whatever is said to the claims of a VM is said to all that ask the same: the rules look at nothing else."""
+    asked: tuple[object, ...] = _asks(vm)
+    return asked
 
 
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
@@ -73,7 +70,7 @@ def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
 
 def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     """The first one, and every one that does not ask like the one before it: hundreds of a gang are judged as one."""
-    return [vm for number, vm in enumerate(vms) if not number or not asks_alike(vms[number - 1], vm)]
+    return [next(alike) for _, alike in groupby(vms, _asks)]
 
 
 def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:

@@ -123,7 +123,7 @@ def status_of(vm: VirtualMachine) -> str:
 
 
 def _gangs(candidates: Iterable[tuple[VirtualMachine, LeaseTerms]]) -> list[OwnLease]:
-    gangs = form_gangs(candidates, {})
+    gangs = form_gangs([((vm,), terms) for vm, terms in candidates], {})
     found = [OwnLease(vms[0].id, vms, key.terms) for key, vms in gangs.complete]
     for key, vms, text in gangs.waiting:
         lease = OwnLease(vms[0].id, vms, key.terms, text)
