@@ -75,6 +75,16 @@ def hosts_of_arrivals(recount: Recount) -> set[int]:
     }
 
 
+def hosts_claimed_by_the_plan(recount: Recount) -> frozenset[int]:
+    """Those that get more and on which a lease of the plan claims anything: nowhere else does the plan claim more.
+
+    Most of what starts claims nothing, for others may be promised its room.
+    """
+    reader = _ClaimReader(recount, hosts_that_get_more(recount), overruns_stay=False)
+    leases = [recount.leases[lease_id] for lease_id in leases_of_the_plan(recount) & recount.leases.keys()]
+    return frozenset(claim.host_id for lease in leases for claim in reader.claims(lease, planned=True))
+
+
 def claims_on_hosts(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> list[JudgedClaim]:
     """What is claimed of these hosts from now on.
 

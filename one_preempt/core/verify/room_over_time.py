@@ -18,8 +18,8 @@ from one_preempt.core.verify.claims_over_time import (
     anything_is_firm,
     claims_on_hosts,
     guests_of_hosts,
+    hosts_claimed_by_the_plan,
     hosts_of_arrivals,
-    hosts_that_get_more,
 )
 from one_preempt.core.verify.lease_over_time import may_overstay
 from one_preempt.core.verify.recount import Recount, Rule, Violation
@@ -39,7 +39,7 @@ class _Changes(Struct):
 def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
     if not anything_is_firm(recount):
         return
-    host_ids = hosts_that_get_more(recount)
+    host_ids = hosts_claimed_by_the_plan(recount)
     if host_ids:
         changes = _changes_by_host(recount, host_ids)
         for host_id in sorted(host_ids):
