@@ -38,12 +38,14 @@ from one_preempt.core.phases.preempting.sequence import (
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
+from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.phases.reservations.stays import book
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 _BACK = frozenset({VmPhase.STARTING, VmPhase.RUNNING})
+_TAKEN_BY_THEN = "room-taken-by-then"
 _GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
 
 
@@ -77,23 +79,29 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     if end is not None:
         draft.ended.append(end)
         if lease is not None and not any(vm.host_id is not None for vm in draft.members(lease)):
-            _give_back(draft, preemption, lease)
+            _give_back(draft, preemption, lease, by_others=end.reason.code == _TAKEN_BY_THEN)
 
 
-def _give_back(draft: PlanDraft, preemption: Preemption, lease: Lease) -> None:
+def _give_back(draft: PlanDraft, preemption: Preemption, lease: Lease, *, by_others: bool) -> None:
     """The room that was kept for it is anybody's again, and a reservation to come is booked anew, or stays as it is
-    written; what is late has nothing else, and keeps it, unless a host of it is lost."""
-    late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
+    written; what is late has nothing else, and keeps it, unless a host of it is lost.
+
+    Where it was taken `by_others`, whether these leave for it or it moves is the reservation's question.
+    """
+    exact = is_promised(draft, lease) and has_exact_start(draft, lease)
     stays = draft.timeline.stays.get(lease.id, ())
-    if not late or _has_lost_a_host(draft, stays[:1]) or _lost_host(draft, preemption) is not None:
-        reserved = draft.state.reservations.get(lease.id, ())
-        draft.timeline.replace(lease.id, left_of_promise(draft.state, lease, reserved))
+    written = left_of_promise(draft.state, lease, draft.state.reservations.get(lease.id, ()))
+    has_lost = _has_lost_a_host(draft, stays[:1]) or _lost_host(draft, preemption) is not None
+    if has_lost or not exact or not (by_others or _is_due(draft, lease)):
+        draft.timeline.replace(lease.id, written)
+    elif by_others and [one.host_rows for one in written] == [one.host_rows for one in stays]:
+        draft.timeline.replace(lease.id, tuple(replace(one, displaced=False, vm_ids=()) for one in written))
     elif stays:
         # Room may have been made on other hosts than those that are written, for no longer than it still takes.
         left_s = lease.remaining_s
         end_s = stays[0].end_s
         if left_s is not None and end_s is not None:
-            end_s = min(end_s, draft.state.now_s + left_s)
+            end_s = min(end_s, max(draft.state.now_s, stays[0].start_s) + left_s)
         book(draft, lease, (replace(stays[0], end_s=end_s), *stays[1:]))
 
 
@@ -238,7 +246,7 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
     lease = draft.state.leases[preemption.preemptor_lease_id]
     if not outstanding:
         # When its time has come it goes wherever there is room; before, there is time to make some elsewhere.
-        return None if _is_due(draft, lease) else _lost_host(draft, preemption)
+        return None if _is_due(draft, lease) else _lost_host(draft, preemption) or _taken(draft, preemption, lease)
     if draft.state.paused:
         return _give_up(preemption, "paused", "preempting is paused")
     if draft.policies.mode is not Mode.ACT:
@@ -266,6 +274,21 @@ def _lost_host(draft: PlanDraft, preemption: Preemption) -> PreemptionEnd | None
         if host is None or not host.accepts_vms:
             return _give_up(preemption, "host-lost", f"host {placement.host_id} takes no VMs any more")
     return None
+
+
+def _taken(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:
+    """All have left before its START, and others who came there since will still be there then.
+
+    Who was let in ends before, but may take longer than planned, and whoever deploys by hand asks nobody. What rests in
+    place rests for this preemption, and goes on to.
+    """
+    if any(is_resting(draft.state.snapshot, victim) for victim in preemption.victims):
+        return None
+    stays = draft.timeline.stays.get(lease.id, ())
+    if not stays or stays[0].start_s <= draft.state.now_s or not is_taken(draft, lease, stays[0]):
+        return None
+    text = "others have come to the room that was made, and are expected to be there at its START"
+    return _give_up(preemption, _TAKEN_BY_THEN, text)
 
 
 def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -> PreemptionEnd | None:
