@@ -165,7 +165,12 @@ class PlanDraft(Struct, dict=True):
         return known if known is not None else startable(lease, self.members(lease))
 
     def ways_out(self, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
-        """How each of its VMs would be taken off its host for what is firm; None where it would not."""
+        """How each of its VMs would be taken off its host for what is firm; None where it would not.
+
+        Nor would one whose DEADLINE was accepted in this cycle.
+        """
+        if lease.id in self.verdicts and lease.terms.deadline_at_s is not None and self.is_accepted(lease):
+            return None
         return self.memory.ways_out.of(self.state, self.policies, lease)
 
     def gives_way(self, lease: Lease) -> bool:
