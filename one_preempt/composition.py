@@ -91,7 +91,7 @@ def oned_credentials(settings: Settings) -> Credentials:
     return find_credentials()
 
 
-def open_reader(settings: Settings, source: Path | None = None, clock: Clock | None = None) -> PoolReader:
+def open_reader(settings: Settings, source: Path | None = None) -> PoolReader:
     """What observes the cloud: a recording at `source`, or oned."""
     if source is not None:
         from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
@@ -99,7 +99,7 @@ def open_reader(settings: Settings, source: Path | None = None, clock: Clock | N
         return RecordedPoolReader(source)
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
-    return OpenNebulaPoolReader(open_transport(settings), clock or SystemClock())
+    return OpenNebulaPoolReader(open_transport(settings), SystemClock())
 
 
 def open_store(settings: Settings) -> SqlLeaseStore:

@@ -149,8 +149,8 @@ class LedgerChanges(Struct, frozen=True):
 
     `ended_before` are leases whose ids others have by now: they are written first, and one that is admitted may have
     the id of one of them. `owner_use` is that of all owners, in place of what was written before; None: not measured.
-    the id of one of them. `image_transfers` replace those of the same ids, and what is DONE is no part of the ledger
-    any more; `held_images` replace those of the same hosts, and of a host that holds none nothing is kept.
+    `image_transfers` replace those of the same ids, and what is DONE is no part of the ledger any more; `held_images`
+    replace those of the same hosts, and of a host that holds none nothing is kept.
     """
 
     admitted: tuple[LeaseRecord, ...] = ()

@@ -13,7 +13,7 @@ from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, full_request, running_request
-from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from one_preempt.simulation.simulated_cloud.states import VmState
 
 
 class VmBooks(CloudState):
@@ -93,10 +93,10 @@ class VmBooks(CloudState):
             self.quota_books.add(vm.uid, vm.gid, before, -1)
             self.quota_books.add(vm.uid, vm.gid, now)
 
-    def enter_with_quota(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
+    def enter_with_quota(self, vm: SimVm, state: VmState) -> None:
         """Change the state and book what the running quota gains or loses by it, without a check."""
         counted = counts_as_running(vm)
-        self.change_vm(vm, state, lcm_state)
+        self.change_vm(vm, state)
         self.settle_running_quota(vm, counted)
 
     def settle_running_quota(self, vm: SimVm, counted: bool) -> None:
