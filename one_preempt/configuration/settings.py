@@ -1,7 +1,7 @@
 """The configuration file: YAML, every key optional, unknown keys refused by name.
 
-`load_settings` turns the file into `Settings`; `composition` turns those into adapters and policies. Values
-are checked here, once, so that nothing behind has to doubt them.
+`load_settings` turns the file into `Settings`; `composition` turns those into adapters, `chosen_policies` into
+policies. Values are checked here, once, so that nothing behind has to doubt them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class OptimizerSettings(Section, frozen=True):
 
 
 class OverheadSettings(Section, frozen=True):
-    """Rates and times of the overhead models (CCPE13 section 5 gives the values shipped); refined by observation."""
+    """Rates and times of the overhead models (CCPE13 section 7.2 gives those shipped); refined by observation."""
 
     suspend_mib_per_s: PositiveRate = 6.36
     resume_mib_per_s: PositiveRate = 8.12

@@ -2,7 +2,7 @@
 
 `all_stays` is the slot table that the queue is held against: everything that runs until its expected end, firm
 reservations, and the promises of the backfilling policy. `firm_stays` leaves out what may be suspended for a
-reservation: what is free there can be promised firmly (VW07 section 4: best-effort VMs give way to reservations).
+reservation: what is free there can be promised firmly (VW07 6.1: best-effort VMs give way to reservations).
 
 A timeline is kept from cycle to cycle and told only what has changed; what it then says is the same as if it had
 been made anew.

@@ -115,7 +115,7 @@ class CandidateSet(Struct, frozen=True):
 
 
 class Preemption(Struct, frozen=True):
-    """One decided preemption (CCPE13 1.3): who preempts whom, where the preemptor goes, what it costs.
+    """One decided preemption (CCPE13 section 6): who preempts whom, where the preemptor goes, what it costs.
 
     `optimal` says the choice is proven best for the policy; else `bound_ms` is a proven lower bound on the
     overhead of any admissible set. `considered` holds the candidate sets looked at, cheapest first, cut to a

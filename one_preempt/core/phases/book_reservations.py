@@ -1,6 +1,6 @@
 """May a lease have the time it asks for? Accepted only if all of it fits, the suspensions before it included.
 
-An advance reservation has an exact start (VW07 3.2); a lease with a deadline may run whenever it is done in time, in
+An advance reservation has an exact start (VW07 6.1); a lease with a deadline may run whenever it is done in time, in
 several pieces where its type lets it be suspended (SR11). What was accepted is kept: nothing that comes later may
 take its room. What cannot be had is refused, or waits as a best-effort lease where the configuration says so (SR11).
 """

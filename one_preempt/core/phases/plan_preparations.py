@@ -1,4 +1,4 @@
-"""How early others must begin to leave for what starts later: overheads have reservations of their own (VW07 3.1).
+"""How early others must begin to leave for what starts later: overheads have reservations of their own (VW07 5).
 
 The preparations of all reservations are laid down before anything new is decided, each as late as the next one allows,
 so that two that start at the same time do not count on the same minutes.

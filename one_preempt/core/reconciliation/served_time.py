@@ -1,4 +1,4 @@
-"""How long a lease has run of its DURATION, overheads not counted (VW07 3.1).
+"""How long a lease has run of its DURATION, overheads not counted (VW07 section 5).
 
 It begins when all its VMs run, and goes on while one of them does: what its owner takes away of it does not stop the
 clock of the others, which hold their room. What fails does, and whom the cloud has still to start.

@@ -49,9 +49,9 @@ class Figures(Struct, frozen=True):
     Attributes:
         groups: By name, "all" first; see `outcome.groups`.
         makespan_s: When the last request ended of those that ever ran and have ended.
-        best_effort_makespan_s: Mean from being ready to completion of best-effort leases (CCPE13 1.6).
-        utilization: CCPE13 1.6, over the whole simulation; `utilization_of_arrivals` until the last submission.
-        useful_share: JPDC12 2.5: 1 - overhead over computation.
+        best_effort_makespan_s: Mean from being ready to completion of best-effort leases (CCPE13, Equation 13).
+        utilization: CCPE13 Equation 11, over the whole simulation; `utilization_of_arrivals` until the last submission.
+        useful_share: JPDC12, Equation 21: 1 - overhead over computation.
         overhead_vm_s: VM seconds of leaving and returning; `planned_overhead_s` what the plans expected.
         preemptions: Decided preemptions; each may have several victims.
         host_on_s: Host seconds that hosts were on.

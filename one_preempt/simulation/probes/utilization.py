@@ -11,7 +11,7 @@ from one_preempt.simulation.workload.workload import MachineSet, WorkloadRequest
 def utilization(
     found: Iterable[Outcome], hosts: Sequence[MachineSet], ended_at_ms: int, until_ms: int | None = None
 ) -> float | None:
-    """CCPE13 1.6: sum(v * d) over the total node time, 0 to 1; None where no time passed.
+    """CCPE13, Equation 11: sum(v * d) over the total node time, 0 to 1; None where no time passed.
 
     v * d is the time in which all VMs of a lease ran, without overheads, weighted with the CPU they take, so that with
     one VM a node it is node time. `until_ms` looks at the time before it alone, else the whole simulation.
@@ -31,5 +31,5 @@ def _within(one: Outcome, ended_at_ms: int, span_ms: int) -> int:
 
 
 def useful_share(overhead_vm_ms: int, computation_vm_ms: int) -> float | None:
-    """JPDC12 2.5: 1 - overhead over computation; below 0 where overheads take longer than the work."""
+    """JPDC12, Equation 21: 1 - overhead over computation; below 0 where overheads take longer than the work."""
     return 1 - overhead_vm_ms / computation_vm_ms if computation_vm_ms else None

@@ -69,5 +69,5 @@ def bounded_slowdowns(found: Iterable[Outcome], bound_ms: int = BOUND_MS) -> lis
 
 
 def makespans_s(found: Iterable[Outcome]) -> list[float]:
-    """Seconds from being ready to completion (CCPE13 1.6 takes the mean of best-effort leases)."""
+    """Seconds from being ready to completion (CCPE13, Equation 13, takes the mean of best-effort leases)."""
     return [one.response_ms / 1000 for one in found if one.response_ms is not None]

@@ -58,7 +58,7 @@ class Seen(Struct, frozen=True):
 
     Attributes:
         vm_ms: Milliseconds that VMs spent on hosts by what they did.
-        planned_overhead_ms: What the plans expected their preemptions to cost (CCPE13 1.2), each counted once.
+        planned_overhead_ms: What the plans expected their preemptions to cost (CCPE13 section 5), each counted once.
         preemptions: Decided preemptions; one may have several victims.
         host_on_ms: Milliseconds that hosts were on, over all hosts.
         refused_plans: Cycles whose plan the recount refused, whatever was decided instead.

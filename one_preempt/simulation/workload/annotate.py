@@ -107,7 +107,7 @@ def with_deadlines(workload: Workload, factor: float, concerned: Concerned = eve
 
 
 def with_images(workload: Workload, images: Sequence[Image], seed: int, concerned: Concerned = everything) -> Workload:
-    """Images drawn with their shares, which add up to 1 (VW07 3.5: seven of 10 % and thirty of 1 %)."""
+    """Images drawn with their shares, which add up to 1 (VW07 8.3: seven of 10 % and thirty of 1 %)."""
     drawn = _drawn(workload, [(image, image.share) for image in images], seed, "images")
     return _changed(
         workload,

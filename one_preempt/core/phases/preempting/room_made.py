@@ -1,4 +1,4 @@
-"""Room is made for a request that may preempt: who leaves is chosen, and the preemption decided (CCPE13 section 3).
+"""Room is made for a request that may preempt: who leaves is chosen, and the preemption decided (CCPE13 section 6).
 
 The same for what is to start at a time to come: others begin to leave early enough, and not earlier (VW07 6.1).
 """
