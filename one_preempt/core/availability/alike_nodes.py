@@ -215,14 +215,6 @@ class AlikeNodes:
         for one in self._taken.pop(lease_id, ()):
             self.profile.release(one.start_s, one.end_s, one.nodes)
 
-    def extend(self, lease_id: int, end_s: int) -> None:
-        """The lease runs longer than expected: its nodes are held until then, even where they are promised."""
-        held = self._held[lease_id]
-        if held.end_s is None or held.end_s >= end_s:
-            return
-        self.profile.reserve(held.end_s, end_s, held.nodes)
-        self._held[lease_id] = HeldNodes(held.nodes, held.start_s, end_s)
-
     def forget_before(self, now_s: int) -> None:
         """Drop the time before an instant; a lease that should have ended by then is known until it is withdrawn."""
         self.profile.forget_before(now_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_reservation import SlotReservation
@@ -160,15 +159,6 @@ class UnlikeHosts:
     def search_again(self, lease_id: int) -> None:
         """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""
         self._freed_when_placed[lease_id] = NEVER
-
-    def extend(self, lease_id: int, end_s: int) -> None:
-        """The lease runs longer than expected: its hosts are held until then, even where they are promised."""
-        stay = self._stays[lease_id]
-        if stay.end_s is None or stay.end_s >= end_s:
-            return
-        self._give_back(stay)
-        self._stays[lease_id] = replace(stay, end_s=end_s)
-        self.table.reserve(self._stays[lease_id])
 
     def forget_before(self, now_s: int) -> None:
         """Drop the time before an instant; a lease that should have ended by then is known until it is withdrawn."""

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.backfilling.policy import Availability, BackfillingDecision, BackfillingPolicy
 
 TRACE = Path(__file__).parents[2] / "traces" / "haizea-blue-30days.swf.gz"
@@ -75,8 +78,6 @@ DemandT = TypeVar("DemandT")
 class Site(Availability[DemandT], Protocol):
     """What both kinds of availability can do beyond what a policy asks."""
 
-    def extend(self, lease_id: int, end_s: int) -> None: ...
-
     def forget_before(self, now_s: int) -> None: ...
 
 
@@ -98,7 +99,7 @@ def scheduled(
             del expected_ends[job_id]
         for job_id, end_s in expected_ends.items():
             if end_s <= now_s:
-                site.extend(job_id, now_s + 1)
+                overrun(site, job_id, now_s + 1)
         site.forget_before(now_s)
         queue.update((job_id, by_id[job_id]) for job_id in arrived)
         decision = policy.decide(list(queue.values()), site, now_s)
@@ -110,6 +111,16 @@ def scheduled(
         return decision.starting, [one.start_s for one in decision.promised]
 
     return replay(jobs, decide)
+
+
+def overrun(site: Site[DemandT], lease_id: int, end_s: int) -> None:
+    """The lease runs longer than expected: its room is held until then, even where it is promised."""
+    if isinstance(site, AlikeNodes):
+        held = site.take_out(lease_id)
+        site.hold(TimedRequest(lease_id, held.nodes, end_s - held.start_s), held.start_s)
+    else:
+        assert isinstance(site, UnlikeHosts)
+        site.hold_stay(replace(site.take_out(lease_id), end_s=end_s))
 
 
 def production(jobs: Sequence[Job], nodes: int, policy: BackfillingPolicy) -> Starts:

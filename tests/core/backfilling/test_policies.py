@@ -25,6 +25,7 @@ from tests.core.availability.naive import CASES, NaiveHosts
 from tests.core.backfilling.replay import (
     Job,
     Starts,
+    overrun,
     plain_conservative,
     plain_easy,
     production,
@@ -134,7 +135,7 @@ def test_all_is_promised_anew_in_turn_when_somebody_overruns() -> None:
     nodes = full_until(100)
     conservative.POLICY.decide(QUEUE[:2], nodes, 0)
     nodes.forget_before(100)
-    nodes.extend(1, 101)
+    overrun(nodes, 1, 101)
     decision = conservative.POLICY.decide(QUEUE[:2], nodes, 100)
     assert decision.promised == (PromisedStart(2, 101, 100), PromisedStart(3, 151, 150))
 
