@@ -152,10 +152,7 @@ def _quoted(value: str) -> str:
 
 def text_of(template: TemplateDict, name: str, default: str = "") -> str:
     """The first text called `name`."""
-    values = template.get(name)
-    if not values:
-        return default
-    for value in values:
+    for value in template.get(name, ()):
         if isinstance(value, str):
             return value
     return default
@@ -163,8 +160,7 @@ def text_of(template: TemplateDict, name: str, default: str = "") -> str:
 
 def vectors_of(template: TemplateDict, name: str) -> list[Vector]:
     """All vectors called `name`, not copied."""
-    values = template.get(name)
-    return [value for value in values if isinstance(value, dict)] if values else []
+    return [value for value in template.get(name, ()) if isinstance(value, dict)]
 
 
 def merged(template: TemplateDict, addition: TemplateDict) -> TemplateDict:

@@ -24,7 +24,7 @@ class VmBooks(CloudState):
         seq = vm.history[-1].seq + 1 if vm.history else 0
         tm_mad = self.datastores[datastore_id].tm_mad
         record = SimHistory(
-            vm.id, seq, host.name, host.id, host.cluster_id, self.now_s,
+            vm.id, seq, host.name, host.id, host.cluster_id, self.clock.now_ms // 1000,
             vm_mad=host.vm_mad, tm_mad=tm_mad, datastore_id=datastore_id,
         )  # fmt: skip
         vm.history.append(record)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
+from one_preempt.simulation.simulated_cloud.capacity import taken_by
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, SimVmGroup, TemplateDict, Vector
@@ -115,12 +116,14 @@ def copies_of_vm(vm: SimVm, vm_ids: Iterable[int]) -> list[SimVm]:
     in its place: values of the template and the user template."""
     system = vectors_of(vm.template, "OS")[0]
     is_named = vm.name != f"one-{vm.id}"
+    # What they hold on a host is the same, and is found out once.
+    taken = taken_by(vm)
     return [
         SimVm(
             vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if is_named else f"one-{vm_id}",
             state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
             template={**vm.template, "VMID": [str(vm_id)], "OS": [{**system, "UUID": _uuid(vm_id)}]},
-            user_template=vm.user_template, taken=vm.taken,
+            user_template=vm.user_template, taken=taken,
         )
         for vm_id in vm_ids
     ]  # fmt: skip

@@ -7,14 +7,13 @@ follows from its end is in `life_cycle`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.image_link import ImageCopy, ImageLink
-from one_preempt.simulation.simulated_cloud.objects import SimVm
+from one_preempt.simulation.simulated_cloud.objects import SimHistory, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.operations import host_of, instant_states, operation_of
 from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, on_system_datastore
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
@@ -28,6 +27,9 @@ _ACTIVE, _SAVE = VmState.ACTIVE, Operation.SAVE
 _SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
 _NONE: frozenset[LcmState] = frozenset()
 
+Stay = tuple[SimVm, SimHistory, SimHost]
+"""A VM with the record of the host on which it is."""
+
 
 class VmWork(VmBooks):
     """The operations of VMs that are under way."""
@@ -35,8 +37,8 @@ class VmWork(VmBooks):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
-        # Those whose operations end together with others', which are these.
-        self._ending_together: dict[int, Sequence[SimVm]] = {}
+        # Those whose operations end together.
+        self._ending_together: dict[Job, list[Stay]] = {}
         # What waits for images on their way to its host.
         self._copies: dict[int, list[ImageCopy]] = {}
         self._know_instant()
@@ -180,7 +182,8 @@ class VmWork(VmBooks):
 
     def cancel_work(self, vm: SimVm) -> None:
         """Forget the operation under way, if there is one."""
-        self._ending_together.pop(vm.id, None)
+        for together in self._ending_together.values():
+            together[:] = [stay for stay in together if stay[0] is not vm]
         if self.image_link is not None:
             for copy in self._copies.pop(vm.id, ()):
                 self.image_link.cancel(copy)
