@@ -26,11 +26,15 @@ class ById(Generic[Id, Value]):
     def put(self, key: Id, value: Value) -> None:
         """Write `value` in the place of the one with this key, if there is one."""
         if key not in self.values:
-            if self._highest is None or key > self._highest:
-                self._highest = key
-            else:
-                self._in_turn = False
+            self._add(key)
         self.values[key] = value
+
+    def put_all(self, values: Mapping[Id, Value]) -> None:
+        """The same for several."""
+        for key in values:
+            if key not in self.values:
+                self._add(key)
+        self.values.update(values)
 
     def drop(self, key: Id) -> None:
         """Forget the value with this key, if there is one."""
@@ -44,6 +48,12 @@ class ById(Generic[Id, Value]):
             self.values.update(ordered)
             self._in_turn = True
         return self.values
+
+    def _add(self, key: Id) -> None:
+        if self._highest is None or key > self._highest:
+            self._highest = key
+        else:
+            self._in_turn = False
 
 
 class ActionIndex:
@@ -75,9 +85,6 @@ class ActionIndex:
     def put(self, record: ActionRecord) -> None:
         """Write `record` in the place of the one with its id."""
         is_open = record.closed_at_s is None
-        if is_open and record.id in self._open.values:
-            self._open.values[record.id] = record
-            return
         if record.id in self._closed:
             if is_open and self._keeps_log and is_told_later(self._closed[record.id]):
                 self._past.append(self._closed[record.id])
@@ -91,16 +98,15 @@ class ActionIndex:
         if record.succeeded is False or self._keeps_log:
             self._closed[record.id] = record
 
-    def close(self, closed: ActionRecord) -> None:
-        """Write into the record with this id what became of it, if there is one."""
-        known = self._open.values.get(closed.id)
-        if known is not None and closed.succeeded and not self._keeps_log:
-            # Nobody will ask for it.
-            self._open.drop(closed.id)
-            return
-        known = known or self._closed.get(closed.id)
-        if known is not None:
-            self.put(closed_like(known, closed))
+    def close(self, closed: Iterable[ActionRecord]) -> None:
+        """Write into the records with these ids what became of them, where there are any."""
+        still_open = self._open.values
+        for record in closed:
+            if record.succeeded and not self._keeps_log and record.id in still_open:
+                # Nobody will ask for it.
+                del still_open[record.id]
+            elif (known := self.get(record.id)) is not None:
+                self.put(closed_like(known, record))
 
     def open_in_order(self) -> dict[str, ActionRecord]:
         """The open actions in the order of their ids: always the same dict."""

@@ -117,16 +117,13 @@ class MemoryLeaseStore:
         """Write what reconciliation found out."""
         for lease in (*changes.ended_before, *changes.admitted, *changes.updated):
             self._write_lease(lease)
-        for closed in changes.closed_actions:
-            self._actions.close(closed)
+        self._actions.close(changes.closed_actions)
         if self._keeps_log:
             for transition in changes.transitions:
                 self._transitions.append(transition)
                 self._last_transitions[transition.vm_id] = transition
-        members, states = self._memberships, self._vm_states
-        for transition in changes.transitions:
-            if transition.vm_id in members:
-                states.put(transition.vm_id, transition.to_state)
+        members = self._memberships
+        self._vm_states.put_all({one.vm_id: one.to_state for one in changes.transitions if one.vm_id in members})
         for capacity in changes.host_capacities:
             self._host_capacities.put(capacity.host_id, capacity)
         for observed in changes.observed_overheads:
@@ -291,15 +288,18 @@ class MemoryLeaseStore:
             self._change_members(left, joined)
 
     def _change_members(self, left: Sequence[int], joined: Sequence[int]) -> None:
-        members, had = self._memberships, frozenset(left)
-        for vm_id in joined:
-            members[vm_id] = members.get(vm_id, 0) + 1
-            if vm_id not in had and vm_id in self._last_transitions:
-                self._vm_states.put(vm_id, self._last_transitions[vm_id].to_state)
+        members, known = self._memberships, self._last_transitions
+        members.update(joined)
+        if known:
+            new = frozenset(joined).difference(left)
+            self._vm_states.put_all(
+                {vm_id: known[vm_id].to_state for vm_id in joined if vm_id in new and vm_id in known}
+            )
         for vm_id in left:
-            members[vm_id] -= 1
-            if not members[vm_id]:
-                members.pop(vm_id)
+            if members[vm_id] > 1:
+                members[vm_id] -= 1
+            else:
+                del members[vm_id]
                 self._vm_states.drop(vm_id)
 
     def _note_change(self, lease_id: int) -> None:
