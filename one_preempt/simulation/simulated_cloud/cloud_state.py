@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -188,10 +188,11 @@ class CloudState:
         while (at_s := self.next_event_at()) is not None and at_s <= end_s:
             self.run_until(at_s)
 
-    def forget_vm(self, vm_id: int) -> None:
-        """Drop a VM that is DONE, which oned keeps for ever: runs with millions of VMs need the memory."""
-        if self.vms[vm_id].state == _DONE:
-            del self.vms[vm_id]
+    def forget_vms(self, vm_ids: Iterable[int]) -> None:
+        """Drop those that are DONE, which oned keeps for ever: runs with millions of VMs need the memory."""
+        for vm_id in vm_ids:
+            if self.vms[vm_id].state == _DONE:
+                del self.vms[vm_id]
 
     # ---------------------------------------------------------------- observers
 

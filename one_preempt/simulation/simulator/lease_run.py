@@ -23,13 +23,15 @@ class VmRun(Struct, eq=False):
 class LeaseRun(Struct, eq=False):
     """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it.
 
-    `marks` are those that its VMs had when they last began to run all at one instant.
+    `runs` are those of its VMs, in the order of `vm_ids`, until all are gone. `marks` are those that its VMs had when
+    they last began to run all at one instant.
     """
 
     request: WorkloadRequest
     owner: Caller
     submitted_at_ms: int
     vm_ids: tuple[int, ...] = ()
+    runs: tuple[VmRun, ...] = ()
     running: int = 0
     gone: int = 0
     served_vm_ms: int = 0

@@ -211,8 +211,7 @@ class Simulator:
                     self._withdraw_refused(report.plan, report.state)
             if report.plan.wake_at_s is not None:
                 self._wake_at_ms = max(1000 * report.plan.wake_at_s, at_ms + 1)
-        for vm_id in self._to_forget:
-            self._cloud.forget_vm(vm_id)
+        self._cloud.forget_vms(self._to_forget)
         self._to_forget.clear()
         if self._on_cycle is not None:
             self._on_cycle(at_ms - self._origin_ms, report)
@@ -225,8 +224,8 @@ class Simulator:
             owner = self._owners.get(origin_of(request), owner)
         lease = LeaseRun(request, owner, self._cloud.clock.now_ms)
         lease.vm_ids = submit(self._cloud, owner, request, self._origin_ms // 1000)
-        for vm_id in lease.vm_ids:
-            self._runs[vm_id] = VmRun(lease)
+        lease.runs = tuple([VmRun(lease) for _ in lease.vm_ids])
+        self._runs.update(zip(lease.vm_ids, lease.runs, strict=True))
         self._lease_by_id[lease.vm_ids[0]] = lease
         self._new.append(lease)
         self._anything = self._changed = True
@@ -247,10 +246,10 @@ class Simulator:
         lease = self._lease_by_id.get(lease_id)
         if lease is None or lease.marks[0] != mark:
             return
-        marked = [(self._runs.get(vm_id), one) for vm_id, one in zip(lease.vm_ids, lease.marks, strict=True)]
-        runs = [run for run, one in marked if run is not None and run.mark == one and run.is_running]
-        if len(runs) == len(marked) and self._cloud.terminate_together(lease.owner, lease.vm_ids):
-            for run in runs:
+        marked = zip(lease.runs, lease.marks, strict=True)
+        others = [run for run, one in marked if run.mark != one or not run.is_running]
+        if not others and self._cloud.terminate_together(lease.owner, lease.vm_ids):
+            for run in lease.runs:
                 run.had_its_time = True
         else:
             for vm_id, one in zip(lease.vm_ids, lease.marks, strict=True):
@@ -281,20 +280,20 @@ class Simulator:
         if self._runs.keys().isdisjoint(change.vm_ids):
             self._anything = self._changed = True
             return
-        runs = [run for vm_id in change.vm_ids if (run := self._runs.get(vm_id)) is not None]
-        lease = runs[0].lease
-        if lease.vm_ids != change.vm_ids or len(runs) < len(change.vm_ids):
+        lease = self._lease_by_id.get(change.vm_ids[0])
+        if lease is None or lease.vm_ids != change.vm_ids:
             told = False
         elif change.new_lcm_state == _RUNNING and change.old_lcm_state in _FRESH_STARTS:
-            told = self._lease_starts(change, lease, runs)
+            told = self._lease_starts(change, lease)
         else:
-            told = change.new_state == _DONE and self._lease_ends(change, lease, runs)
+            told = change.new_state == _DONE and self._lease_ends(change, lease)
         if not told:
             for one in change.of_each():
                 self._observe(one)
 
-    def _lease_starts(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
+    def _lease_starts(self, change: SharedChange, lease: LeaseRun) -> bool:
         """All VMs of a lease begin to run at one instant; False where not all of them were at rest."""
+        runs = lease.runs
         if [run for run in runs if run.since_ms is not None or run.had_its_time]:
             return False
         quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
@@ -309,13 +308,13 @@ class Simulator:
         self._heap.push(ends_at_ms, _END, change.vm_ids[0], -lease.marks[0])
         return True
 
-    def _lease_ends(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
+    def _lease_ends(self, change: SharedChange, lease: LeaseRun) -> bool:
         """All VMs of a lease, which ran, are gone at one instant; False where not all of them had their time."""
-        if [run for run in runs if not run.had_its_time or run.since_ms is None]:
+        if [run for run in lease.runs if not run.had_its_time or run.since_ms is None]:
             return False
         self._anything = True
         self._changed |= not self._ends_quietly(lease)
-        for vm_id, run in zip(change.vm_ids, runs, strict=True):
+        for vm_id, run in zip(change.vm_ids, lease.runs, strict=True):
             lease.served_vm_ms += change.at_ms - (run.since_ms or 0)
             del self._runs[vm_id]
         self._to_forget += change.vm_ids
@@ -372,6 +371,8 @@ class Simulator:
     def _over(self, lease: LeaseRun) -> None:
         """No VM of the lease is left."""
         del self._lease_by_id[lease.vm_ids[0]]
+        # They know their lease: together they would wait for the garbage collector.
+        lease.runs = ()
         self._parting.discard(lease.vm_ids[0])
         self._records.append(lease.record(self._origin_ms))
 
