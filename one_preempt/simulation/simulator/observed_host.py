@@ -20,13 +20,15 @@ _RESERVED = -2
 
 
 class FixedPart(Struct, frozen=True):
-    """What does not change with the load of a host."""
+    """What does not change with the load of a host.
+
+    `is_plain`: what runs there shows in the host's sums and in the list of its VMs alone.
+    """
 
     attributes: Attributes
     datastores: tuple[HostDatastore, ...]
     free_disk_mib: int
-    has_devices: bool
-    has_numa_nodes: bool
+    is_plain: bool
 
 
 def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
@@ -52,8 +54,7 @@ def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
         attributes=attributes,
         datastores=tuple(map(_host_datastore, share.datastores)),
         free_disk_mib=int(share.disks.get("FREE_DISK") or "0"),
-        has_devices=bool(share.pci_devices),
-        has_numa_nodes=bool(share.numa_nodes),
+        is_plain=not (share.pci_devices or share.numa_nodes),
     )
 
 
@@ -80,19 +81,12 @@ def observed_host(host: SimHost, fixed: FixedPart, is_monitored: bool) -> Host:
         vms_thread=share.vms_thread,
         free_disk_mib=fixed.free_disk_mib,
         datastores=fixed.datastores,
-        pci_devices=tuple(map(_pci_device, share.pci_devices)) if fixed.has_devices else (),
-        numa_nodes=(
-            tuple(_numa_node(node, share.vms_thread) for node in share.numa_nodes) if fixed.has_numa_nodes else ()
-        ),
+        pci_devices=tuple(map(_pci_device, share.pci_devices)),
+        numa_nodes=tuple(_numa_node(node, share.vms_thread) for node in share.numa_nodes),
         vm_mad=host.vm_mad,
         im_mad=host.im_mad,
         attributes=_with_monitoring(host, fixed.attributes) if is_monitored else fixed.attributes,
     )
-
-
-def is_plain(fixed: FixedPart) -> bool:
-    """What runs there shows in the host's sums and in the list of its VMs alone."""
-    return not (fixed.has_devices or fixed.has_numa_nodes)
 
 
 def loaded_host(host: SimHost, before: Host) -> Host:

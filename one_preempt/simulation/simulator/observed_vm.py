@@ -30,7 +30,6 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 
 _STATES = {int(state): state for state in VmState}
 _CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
-_UNLOCKED = LockLevel.NONE
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
 
 
@@ -87,23 +86,14 @@ def is_plain(vm: SimVm) -> bool:
 
 
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
-    """A plain VM as a pool shows it now; `before` is the same VM or another one, described by the same templates."""
-    lock, lcm_state = vm.lock, int(vm.lcm_state)
+    """A plain VM as a pool shows it now; `before` is the same VM or another one, of the same description."""
+    lcm_state = int(vm.lcm_state)
     return replace(
         before,
         id=vm.id,
         name=vm.name,
-        uid=vm.uid,
-        gid=vm.gid,
-        uname=vm.uname,
-        gname=vm.gname,
         state=_STATES[vm.state],
         lcm_state=lcm_state,
-        resched=vm.resched,
-        submitted_at_s=vm.stime_s,
-        ended_at_s=vm.etime_s,
-        lock_level=_UNLOCKED if lock is None else _LOCK_LEVELS[lock.level],
-        lock_owner_uid=None if lock is None else lock.owner_uid,
         history=(_stay(vm.history[-1]),) if vm.history else (),
         source_host_id=_source_of(vm) if lcm_state in MIGRATING else None,
     )

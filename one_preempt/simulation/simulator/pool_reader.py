@@ -11,7 +11,6 @@ from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, loaded_host, observed_host
-from one_preempt.simulation.simulator.observed_host import is_plain as is_plain_host
 from one_preempt.simulation.simulator.observed_surroundings import (
     observed_cluster,
     observed_datastore,
@@ -28,14 +27,18 @@ _RAFT_STATES = {int(state): state for state in RaftState}
 
 
 class _Description:
-    """What a plain VM is told by: the cloud replaces each part as a whole, and members of a gang share them."""
+    """What a plain VM is told by, wherever it is: the cloud replaces each part as a whole, and gangs share them.
 
-    __slots__ = ("_memory", "_requirements", "_user_template")
+    Whether it is plain never changes.
+    """
+
+    __slots__ = ("_lock", "_memory", "_owner", "_requirements", "_resched", "_user_template")
 
     def __init__(self, vm: SimVm) -> None:
         self._user_template = vm.user_template
         self._requirements = vm.template.get("AUTOMATIC_REQUIREMENTS")
         self._memory = vm.template.get("MEMORY")
+        self._lock, self._resched, self._owner = vm.lock, vm.resched, (vm.uid, vm.gid)
 
     def fits(self, vm: SimVm) -> bool:
         """The same objects say the same."""
@@ -44,7 +47,9 @@ class _Description:
             vm.user_template is self._user_template
             and template.get("AUTOMATIC_REQUIREMENTS") is self._requirements
             and template.get("MEMORY") is self._memory
-            and is_plain(vm)
+            and vm.lock is self._lock
+            and vm.resched == self._resched
+            and (vm.uid, vm.gid) == self._owner
         )
 
 
@@ -171,7 +176,7 @@ class SimulatedPoolReader:
             host = cloud.hosts[host_id]
             if host_id in changed or host_id not in self._fixed_parts:
                 self._fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
-            elif not self._monitors_hosts and is_plain_host(self._fixed_parts[host_id]):
+            elif self._fixed_parts[host_id].is_plain and not self._monitors_hosts:
                 hosts[host_id] = loaded_host(host, hosts[host_id])
                 continue
             if self._monitors_hosts:
