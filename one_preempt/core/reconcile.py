@@ -7,6 +7,7 @@ last reconciliation found only saves looking again at what has not changed since
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -40,6 +41,7 @@ from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, Settl
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
 _DONE = "DONE"
+_sizes = attrgetter("max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib")
 
 _Value = TypeVar("_Value")
 
@@ -201,12 +203,13 @@ def _transitions(
     """State changes of VMs of recorded leases since they were last logged; a VM that is gone counts as DONE."""
     found = []
     vms, states_before, unreadable = snapshot.vms, ledger.vm_states, snapshot.unreadable_vm_ids
+    now_s, reached_s = watch.now_s, watch.between_looks
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
             after = vm.state_name if vm is not None else _DONE if before else ""
             if after != before and vm_id not in unreadable:
-                at_s = watch.reached_at_s(vm_id, after)
+                at_s = reached_s.get((vm_id, after), now_s)
                 host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
                 found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
     return tuple(found)
@@ -216,16 +219,8 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
     """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
     found = []
     for host in hosts:
-        known = ledger.host_capacities.get(host.id)
-        is_known = (
-            known is not None
-            and host.max_cpu_centi == known.max_cpu_centi
-            and host.max_memory_kib == known.max_memory_kib
-            and host.total_cpu_centi == known.total_cpu_centi
-            and host.total_memory_kib == known.total_memory_kib
-        )
-        if not is_known and host.total_cpu_centi > 0:
-            sizes = (host.max_cpu_centi, host.max_memory_kib, host.total_cpu_centi, host.total_memory_kib)
+        known, sizes = ledger.host_capacities.get(host.id), _sizes(host)
+        if (known is None or _sizes(known) != sizes) and host.total_cpu_centi > 0:
             found.append(HostCapacity(host.id, now_s, *sizes))
     return tuple(found)
 

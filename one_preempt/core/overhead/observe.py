@@ -50,10 +50,11 @@ class Watch(Struct, frozen=True):
     last_at_s: int | None = None
     heard: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
-    def reached_at_s(self, vm_id: int, state_name: str) -> int:
-        """When a VM that is seen in this state now came into it: as heard, where that lies between the two looks."""
-        heard_at_s = self.heard.get((vm_id, state_name)) if self.heard else None
-        return heard_at_s if heard_at_s is not None and (self.last_at_s or 0) < heard_at_s < self.now_s else self.now_s
+    @property
+    def between_looks(self) -> dict[tuple[int, str], int]:
+        """What of it lies between the two looks: then VMs came into states in which they are seen now."""
+        since_s, now_s = self.last_at_s or 0, self.now_s
+        return {reached: at_s for reached, at_s in self.heard.items() if since_s < at_s < now_s}
 
     def ran_at_s(self, vm: VirtualMachine, begin_s: int) -> int | None:
         """When a VM that now runs, and did not at `begin_s`, began to; None where that is not known sharply."""
@@ -85,6 +86,13 @@ class _Stretch(Struct, frozen=True):
     ended: bool
 
 
+_Span = tuple[OverheadKind, _Lane, int, int]
+
+
+def _span(one: _Stretch) -> _Span:
+    return one.kind, one.lane, one.begin_s, one.end_s
+
+
 # Kind, beginning, end; 0: not yet.
 _Operation = tuple[OverheadKind, int, int | None]
 
@@ -99,21 +107,21 @@ def observe_overheads(
     if not done:
         return ()
     ended = [one for one in _stretches(done, snapshot, ledger, watch) if one.ended]
-    done_ids = {record.id for record in done}
-    going_on = [record for record in still_open if record.id not in done_ids]
-    beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
-    # The VMs of a gang take turns from first to last: of each such time all of them have as much.
-    spans = {(one.kind, one.lane, one.begin_s, one.end_s) for one in ended if one.kind not in _TIMES_OF_A_GUEST}
-    own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in spans}
+    in_turns = [one for one in ended if one.kind not in _TIMES_OF_A_GUEST]
+    own_s: dict[_Span, int] = {}
+    if in_turns:
+        done_ids = {record.id for record in done}
+        going_on = [record for record in still_open if record.id not in done_ids]
+        beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)]
+        # The VMs of a gang take turns from first to last: of each such time all of them have as much.
+        own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in set(map(_span, in_turns))}
     return tuple(
         ObservedOverhead(
             kind=one.kind,
             vm_id=one.vm_id,
             datastore_id=one.lane[0],
             memory_mib=one.size_mib,
-            took_s=one.end_s - one.begin_s
-            if one.kind in _TIMES_OF_A_GUEST
-            else own_s[one.kind, one.lane, one.begin_s, one.end_s],
+            took_s=one.end_s - one.begin_s if one.kind in _TIMES_OF_A_GUEST else own_s[_span(one)],
             observed_at_s=one.end_s,
         )
         for one in ended
@@ -141,7 +149,8 @@ def _stretches(
         datastore = snapshot.datastores.get(stay.datastore_id)
         shared = datastore is None or datastore.shared
         lane = (stay.datastore_id, None if shared else stay.host_id)
-        for kind, begin_s, end_s in _operations(record, vm, stay, ledger.vm_states.get(vm.id, ""), watch):
+        consists_of = _deployed if record.kind is _DEPLOY else _done_otherwise
+        for kind, begin_s, end_s in consists_of(record, vm, stay, ledger.vm_states.get(vm.id, ""), watch):
             disk_mib = sum(disk.size_mib for disk in vm.disks) if kind is _MIGRATE else 0
             if not begin_s or (kind is _MIGRATE and shared):
                 continue
@@ -150,18 +159,10 @@ def _stretches(
             yield _Stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
 
 
-def _operations(
-    record: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
-) -> Iterable[_Operation]:
-    """What an accepted action did to a VM that was seen in the state `before`; by far the most actions are starts."""
-    if record.kind is _DEPLOY:
-        return _deployed(vm, stay, before, watch)
-    return _done_otherwise(record, vm, stay, before, watch)
-
-
 def _done_otherwise(
     record: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
 ) -> Iterator[_Operation]:
+    """What an accepted action other than a start did to a VM that was seen in the state `before`."""
     called_s = record.outcome_at_s or 0
     match record.kind:
         case ActionKind.STOP:
@@ -181,15 +182,17 @@ def _done_otherwise(
             yield OverheadKind.RESUME, called_s, watch.ran_at_s(vm, called_s)
 
 
-def _deployed(vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch) -> tuple[_Operation, ...]:
-    """What a start consists of."""
+def _deployed(
+    _: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
+) -> tuple[_Operation, ...]:
+    """The same for a start, as by far the most actions are."""
+    if before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
+        return ((_BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)),)
     if before in _RESUMED_FROM:
         return ((OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
     if before in _BOOTED_AGAIN_FROM:
         # The way back of its disks is priced as a copy.
         return ((_BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
-    if before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
-        return ((_BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)),)
     return ()
 
 

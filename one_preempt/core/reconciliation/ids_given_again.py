@@ -27,8 +27,8 @@ def leases_of_other_vms(
 
 
 def _is_of_others(record: LeaseRecord, vms: Mapping[int, VirtualMachine]) -> bool:
-    present = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms]
-    return bool(present) and max([vm.submitted_at_s for vm in present]) > record.arrived_at_s
+    arrived_at_s = record.arrived_at_s
+    return bool([one for one in record.vm_ids if one in vms and vms[one].submitted_at_s > arrived_at_s])
 
 
 def actions_on_other_vms(ledger: Ledger, mistaken: Sequence[LeaseRecord], now_s: int) -> tuple[ActionRecord, ...]:

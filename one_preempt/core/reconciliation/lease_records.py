@@ -34,10 +34,8 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
     """
     if record.id in ledger.leases or not record.terms.type.returns:
         return record
-    vms = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
-    told = [vm for vm in vms if LEASE_STATUS in vm.user_template]
-    if not told:
-        return record
+    vms = snapshot.vms
+    told = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and LEASE_STATUS in vms[vm_id].user_template]
     preemptors = [
         preemptor_in_status(vm)
         for vm in told

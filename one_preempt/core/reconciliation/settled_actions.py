@@ -53,7 +53,8 @@ def settle_actions(
     failed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
     vms, unreadable, states_before = snapshot.vms, snapshot.unreadable_vm_ids, ledger.vm_states
-    for action_id, record in sorted(ledger.open_actions.items()):
+    for action_id in sorted(ledger.open_actions):
+        record = ledger.open_actions[action_id]
         if record.vm_id in unreadable:
             still_open[action_id] = record
             continue
