@@ -34,7 +34,6 @@ _Amounts = tuple[IntArray, IntArray] | None
 class _Known(Struct):
     """What was said of a lease; good until `until_s`. `more` and `firmly_more` are that part of `room` in arrays."""
 
-    lease: Lease
     room: LeaseRoom
     until_s: int
     more: _Amounts
@@ -47,7 +46,6 @@ class KnownRooms:
     _known: dict[int, _Known]
     _reserved: Mapping[int, tuple[Reservation, ...]]
     _stays: dict[int, tuple[Stay, ...]]
-    _host_ids: tuple[int, ...]
     _accepting: BoolArray
     _free: IntArray | None
     _paused: bool
@@ -57,16 +55,23 @@ class KnownRooms:
         self._under: tuple[object, ...] = ()
         self._number = 0
         self._now_s = 0
+        self._host_ids: tuple[int, ...] = ()
         self._rates: RatesByStorage | None = None
         self._datastores: Mapping[int, Datastore] = {}
         self._forget_all(np.zeros((0, 2), dtype=np.int64))
 
     def observed(
-        self, state: ClusterState, policies: Policies, rates: RatesByStorage, resting: frozenset[int]
+        self,
+        state: ClusterState,
+        policies: Policies,
+        rates: RatesByStorage,
+        resting: frozenset[int],
+        changed: frozenset[int],
     ) -> ObservedRoom:
         """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free.
 
-        `resting` VMs are suspended in place. What is handed out holds until the next observation.
+        `resting` VMs are suspended in place. `changed` are the leases that came, went or are other objects since the
+        last observation. What is handed out holds until the next one.
         """
         opened = [one.preemption for one in state.preemptions]
         preemptors = {one.preemptor_lease_id: one for one in opened}
@@ -76,19 +81,16 @@ class KnownRooms:
         anew = self._begin(surroundings)
         # Of these more is said than they themselves, their reservations and the time tell.
         preempting = {*preemptors, *victims, *[state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting]}
-        changed = self._changed(state)
+        concerned = set(state.leases) if anew else self._concerned(state, changed)
         if preempting or self._preempting:
-            changed |= (preempting | self._preempting) & state.leases.keys()
+            concerned |= (preempting | self._preempting) & state.leases.keys()
         self._preempting = preempting
-        for lease_id in changed:
-            self._look_at(surroundings, state.leases[lease_id], state.reservations.get(lease_id, NOTHING))
-        if len(self._known) > len(state.leases):
-            gone = self._known.keys() - state.leases.keys()
-            for lease_id in gone:
-                known = self._known.pop(lease_id)
-                self._stays.pop(lease_id, None)
-                self._change(np.subtract, known.more, known.firmly_more)
-            changed |= gone
+        for lease_id in concerned:
+            lease = state.leases.get(lease_id)
+            if lease is None:
+                self._forget(lease_id)
+            else:
+                self._look_at(surroundings, lease, state.reservations.get(lease_id, NOTHING))
         if self._reserved != state.reservations:
             self._reserved = dict(state.reservations)
         self._count_up(state.hosts)
@@ -100,7 +102,7 @@ class KnownRooms:
             self._stays,
             self._accepting,
             number=self._number,
-            changed=None if anew else frozenset(changed),
+            changed=None if anew else frozenset(concerned),
         )
 
     def _begin(self, surroundings: Surroundings) -> bool:
@@ -122,7 +124,9 @@ class KnownRooms:
         self._rates = surroundings.rates
         self._forget_all(np.zeros((len(state.hosts.ids), 2), dtype=np.int64))
         self._paused, self._accepting = state.paused, accepting
-        self._host_ids = tuple(state.hosts.ids.tolist())
+        host_ids = tuple(state.hosts.ids.tolist())
+        if host_ids != self._host_ids:
+            self._host_ids = host_ids
         return True
 
     def _have_room_as_before(self, datastores: Mapping[int, Datastore]) -> bool:
@@ -140,36 +144,38 @@ class KnownRooms:
         self._due_s = _NEVER_S
         self._largest_mib = 0
         self._paused = False
-        self._host_ids = ()
         self._accepting = np.zeros(len(nothing), dtype=np.bool_)
         self._free = None
         self._more, self._firmly_more = nothing, nothing.copy()
         self._base, self._firm_base = nothing.copy(), nothing.copy()
 
-    def _changed(self, state: ClusterState) -> set[int]:
-        """Leases that are other objects now, or have other reservations, or of which time says something else."""
-        known, leases = self._known, state.leases
-        # What is told to have changed is that since the last state that was decided upon.
-        told = state.changed_lease_ids if known else None
-        changed = {
-            lease_id
-            for lease_id in (leases if told is None else told)
-            if lease_id in leases and (lease_id not in known or known[lease_id].lease is not leases[lease_id])
-        }
+    def _concerned(self, state: ClusterState, changed: frozenset[int]) -> set[int]:
+        """Those that have `changed` or have other reservations, or of which time says something else."""
+        concerned, now_s = set(changed), state.now_s
         if self._reserved != state.reservations:
             either = self._reserved.keys() | state.reservations.keys()
-            changed |= {
+            concerned |= {
                 lease_id
-                for lease_id in either & leases.keys()
+                for lease_id in either & state.leases.keys()
                 if self._reserved.get(lease_id) != state.reservations.get(lease_id)
             }
-        if state.now_s >= self._due_s:
-            changed |= {lease_id for lease_id in known.keys() & leases.keys() if known[lease_id].until_s <= state.now_s}
-            self._due_s = min((one.until_s for one in known.values() if one.until_s > state.now_s), default=_NEVER_S)
-        return changed
+        if now_s >= self._due_s:
+            concerned |= {lease_id for lease_id, one in self._known.items() if one.until_s <= now_s}
+            self._due_s = min((one.until_s for one in self._known.values() if one.until_s > now_s), default=_NEVER_S)
+        return concerned
+
+    def _forget(self, lease_id: int) -> None:
+        known = self._known.pop(lease_id, None)
+        if known is not None:
+            self._stays.pop(lease_id, None)
+            self._change(np.subtract, known.more, known.firmly_more)
 
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
         room = lease_room(surroundings, lease, reserved)
+        if room is NO_ROOM and not reserved:
+            # As of most that wait: nothing is to be said of it until it has changed.
+            self._forget(lease.id)
+            return
         vms = surroundings.state.snapshot.vms
         self._largest_mib = max(self._largest_mib, *[vms[vm_id].memory_mib for vm_id in lease.vm_ids], 0)
         until_s = _good_until_s(surroundings.state, room, reserved)
@@ -180,14 +186,14 @@ class KnownRooms:
             self._stays.pop(lease.id, None)
         known = self._known.get(lease.id)
         if known is None:
-            known = self._known[lease.id] = _Known(lease, NO_ROOM, until_s, None, None)
+            known = self._known[lease.id] = _Known(NO_ROOM, until_s, None, None)
         if not _frees_the_same(room, known.room):
             self._change(np.subtract, known.more, known.firmly_more)
             known.more = _amounts(room.rows, room.more)
             is_firm_too = room.rows == room.firm_rows and room.more == room.firmly_more
             known.firmly_more = known.more if is_firm_too else _amounts(room.firm_rows, room.firmly_more)
             self._change(np.add, known.more, known.firmly_more)
-        known.lease, known.room, known.until_s = lease, room, until_s
+        known.room, known.until_s = room, until_s
 
     def _change(self, by: np.ufunc, more: _Amounts, firmly_more: _Amounts) -> None:
         for table, amounts in ((self._more, more), (self._firmly_more, firmly_more)):
@@ -241,8 +247,11 @@ def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservat
     now_s = state.now_s
     if not room.lasts or (reserved and _is_wasted(reserved, now_s)):
         return now_s
-    bounds = [room.until_s, *(bound for stay in room.stays for bound in (stay.start_s, stay.end_s))]
-    bounds += [bound for one in reserved for bound in (one.start_at_s, one.start_at_s + 1, one.end_at_s)]
+    bounds = [room.until_s]
+    for stay in room.stays:
+        bounds += (stay.start_s, stay.end_s)
+    for one in reserved:
+        bounds += (one.start_at_s, one.start_at_s + 1, one.end_at_s)
     return min([at_s for at_s in bounds if at_s is not None and at_s > now_s], default=_NEVER_S)
 
 

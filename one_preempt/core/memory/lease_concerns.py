@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from msgspec import Struct
+
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Verdict
@@ -50,14 +52,14 @@ class Concern(Enum):
 ) = Concern  # fmt: skip
 
 
-def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, bool]:
+def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> frozenset[Concern]:
     """What concerns a lease that has these VMs."""
     terms, verdict = lease.terms, lease.verdict
     waits, has_deadline = lease.state in WAITING_STATES, lease.promised_deadline_at_s is not None
     has_start = has_promised_start(lease, accepted=verdict is _ACCEPTED)
     began = lease.run_began_at_s is not None
     is_held = lease.explicit and lease.state in _HELD_STATES
-    return {
+    answers = {
         _QUEUE: waits,
         _PREEMPTS: waits and lease.preempts,
         _TIME: terms.asks_for_time or verdict is not _UNANSWERED or is_guarded(lease),
@@ -74,30 +76,44 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
         _MARKED: bool([vm for vm in vms if vm.resched]),
         _SAVED: bool([vm for vm in vms if vm.is_being_saved]),
     }
+    return frozenset([concern for concern, is_concerned in answers.items() if is_concerned])
+
+
+class _Known(Struct, frozen=True):
+    lease: Lease
+    concerns: frozenset[Concern]
+
+
+_NOTHING: frozenset[Concern] = frozenset()
 
 
 class LeaseConcerns:
     """The leases of one cloud by what concerns them. Every state that is decided upon is observed in turn."""
 
     def __init__(self) -> None:
-        self._is_new = True
-        self._known: dict[int, Lease] = {}
+        self._known: dict[int, _Known] = {}
         self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
         # Another one after each change of those that want room.
         self.queue_number = 0
 
-    def observe(self, state: ClusterState) -> None:
-        """Look at what is new or has changed, and forget what is gone."""
-        known, leases, vms, changed = self._known, state.leases, state.snapshot.vms, state.changed_lease_ids
-        if self._is_new or changed is None:
-            changed = frozenset(leases.keys() | known.keys())
-            self._is_new = False
-        for lease_id in changed:
-            lease = leases.get(lease_id)
-            if lease is None:
-                self._forget(lease_id)
-            elif known.get(lease_id) is not lease:
-                self._look_at(lease, [vms[vm_id] for vm_id in lease.vm_ids])
+    def observe(self, state: ClusterState) -> frozenset[int]:
+        """Look at what is new or has changed, and forget what is gone; returns the ids of all of these."""
+        known, leases, vms = self._known, state.leases, state.snapshot.vms
+        # What is told to have changed is that since the last state that was decided upon.
+        told = state.changed_lease_ids if known else None
+        changed = []
+        for lease_id in (leases.keys() | known.keys()) if told is None else told:
+            lease, before = leases.get(lease_id), known.get(lease_id)
+            if lease is not None and (before is None or before.lease is not lease):
+                concerns = _concerns_of(lease, [vms[vm_id] for vm_id in lease.vm_ids])
+                known[lease_id] = _Known(lease, concerns)
+                self._enter(lease, concerns, _NOTHING if before is None else before.concerns)
+            elif lease is None and before is not None:
+                self._enter(known.pop(lease_id).lease, _NOTHING, before.concerns)
+            else:
+                continue
+            changed.append(lease_id)
+        return frozenset(changed)
 
     def all(self, concern: Concern) -> Mapping[int, Lease]:
         """The leases that are concerned, by id, in no order; not to be changed."""
@@ -108,22 +124,11 @@ class LeaseConcerns:
         concerned = self._concerned[concern]
         return [concerned[lease_id] for lease_id in sorted(concerned)] if concerned else []
 
-    def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
-        self._known[lease.id] = lease
-        queued = self._concerned[_QUEUE].get(lease.id)
-        for concern, is_concerned in _concerns_of(lease, vms).items():
-            concerned = self._concerned[concern]
-            if is_concerned:
-                concerned[lease.id] = lease
-            elif lease.id in concerned:
-                del concerned[lease.id]
-        if self._concerned[_QUEUE].get(lease.id) is not queued:
+    def _enter(self, lease: Lease, concerns: frozenset[Concern], before: frozenset[Concern]) -> None:
+        """`before`: what concerned the lease until now."""
+        for concern in before - concerns:
+            del self._concerned[concern][lease.id]
+        for concern in concerns:
+            self._concerned[concern][lease.id] = lease
+        if _QUEUE in concerns or _QUEUE in before:
             self.queue_number += 1
-
-    def _forget(self, lease_id: int) -> None:
-        self._known.pop(lease_id, None)
-        if lease_id in self._concerned[_QUEUE]:
-            self.queue_number += 1
-        for concerned in self._concerned.values():
-            if concerned:
-                concerned.pop(lease_id, None)

@@ -118,7 +118,7 @@ class PlanDraft(Struct, dict=True):
             memory.power_watch.forget()
         else:
             state = power.seen(state)
-        memory.concerns.observe(state)
+        changed = memory.concerns.observe(state)
         rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
         resting = in_place(state.snapshot, state.actions, memory.concerns.ordered(Concern.SUSPENDED))
         matchmaker = _matchmaker(memory, state, policies)
@@ -134,7 +134,7 @@ class PlanDraft(Struct, dict=True):
             timeline=_timeline(
                 memory,
                 matchmaker,
-                memory.rooms.observed(state, policies, rates, resting.vm_ids),
+                memory.rooms.observed(state, policies, rates, resting.vm_ids, changed),
                 state,
                 power,
                 # Images come to hosts, and not to numbers of them.

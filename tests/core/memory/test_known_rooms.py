@@ -17,6 +17,7 @@ from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.known_rooms import KnownRooms
 from one_preempt.core.memory.known_ways_out import KnownWaysOut
+from one_preempt.core.memory.lease_concerns import LeaseConcerns
 from one_preempt.core.model.access import Directory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState
@@ -175,6 +176,7 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
     story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
 ) -> None:
     cloud, rooms, alike, known_ways_out = Cloud(), KnownRooms(), AlikeHosts(), KnownWaysOut()
+    concerns = LeaseConcerns()
     maker: Matchmaker | None = None
     timeline: Timeline | None = None
     drawn = dict(enumerate(first))
@@ -188,7 +190,7 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
         resting = frozenset({rests}) if rests in drawn and drawn[rests].host_id is not None else frozenset()
         if maker is None or not maker.follow(state.snapshot, state.hosts, POLICIES.match):
             maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
-        room = rooms.observed(state, POLICIES, RATES, resting)
+        room = rooms.observed(state, POLICIES, RATES, resting, concerns.observe(state))
         slots = alike.slots(state, maker, room)
         if timeline is None:
             timeline = Timeline(room, state.now_s, slots)
@@ -197,7 +199,7 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
 
         for one in state.leases.values():
             assert known_ways_out.of(state, POLICIES, one) == ways_out(state, POLICIES, one)
-        anew = KnownRooms().observed(state, POLICIES, RATES, resting)
+        anew = KnownRooms().observed(state, POLICIES, RATES, resting, frozenset())
         fresh_maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
         assert _said(room) == _said(anew)
         assert slots == AlikeHosts().slots(state, fresh_maker, anew)
