@@ -27,6 +27,8 @@ class UnlikeHosts:
         self.table = table
         self._stays: dict[int, SlotReservation] = {}
         self._times_freed = 0
+        # Another object whenever room came free: while it is the same there is nowhere more of it at any time to come.
+        self.freed_at = object()
         self._freed_when_placed: dict[int, int] = {}
         self._row_freed: IntArray = np.zeros(len(table.free_during(table.since_s, None)), dtype=np.int64)
 
@@ -167,6 +169,7 @@ class UnlikeHosts:
     def room_freed(self, host_rows: Iterable[int]) -> None:
         """Room came free on these hosts: promises may be brought forward."""
         self._times_freed += 1
+        self.freed_at = object()
         self._row_freed[list(host_rows)] = self._times_freed
 
     def _give_back(self, stay: SlotReservation) -> None:

@@ -22,6 +22,7 @@ from one_preempt.core.memory.known_searches import KnownSearches
 from one_preempt.core.memory.known_wakings import KnownWakings
 from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.memory.lease_concerns import LeaseConcerns
+from one_preempt.core.memory.standing_answers import StandingAnswers
 from one_preempt.core.memory.stays_ahead import StaysAhead
 from one_preempt.core.overhead.learned import Learner
 
@@ -42,6 +43,9 @@ class DecisionMemory(Struct, eq=False):
     choices: KnownChoices = field(default_factory=KnownChoices)
     searches: KnownSearches = field(default_factory=KnownSearches)
     stays_ahead: StaysAhead = field(default_factory=StaysAhead)
+    # Who has too few places elsewhere to move aside, and who is suited by all hosts of its stays.
+    crowded: StandingAnswers = field(default_factory=StandingAnswers)
+    suited: StandingAnswers = field(default_factory=StandingAnswers)
     wakings: KnownWakings = field(default_factory=KnownWakings)
     lacks: KnownLacks = field(default_factory=KnownLacks)
     learner: Learner = field(default_factory=Learner)

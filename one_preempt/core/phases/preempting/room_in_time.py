@@ -155,10 +155,15 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     """Other hosts have become free for the same time: nobody has to leave."""
     timeline = draft.timeline
     able = _beside_sleepers(draft, stay)
+    crowded, follows_from = draft.memory.crowded, (stay, timeline.all_stays.freed_at)
+    if able is None and crowded.holds(lease.id, follows_from):
+        return False
     with overruns_going_on(draft, lease):
         free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False)
     if most_places(free if able is None else free[able], smallest_need(vms)) < len(vms):
-        # So it is for most, wherever they may go.
+        # So it is for most, wherever they may go. When somebody leaves who was to end any second, nobody is told.
+        if able is None and not draft.overrun_rows:
+            crowded.keep(lease.id, follows_from, len(draft.state.leases))
         return False
     demand = gang_demand(draft, vms, able, stay.start_s)
     rows = fit_in(demand, free)

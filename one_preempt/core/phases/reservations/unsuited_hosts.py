@@ -21,7 +21,11 @@ def has_unsuited_host(draft: PlanDraft, lease: Lease) -> bool:
     Nothing is sure of a host that sleeps or is lost, for then oned does not tell its attributes; nor of requirements
     that speak of what goes on there. A gang of which some have begun goes on where it is.
     """
-    stays = [stay for stay in draft.timeline.stays.get(lease.id, ()) if stay.firm]
+    known = draft.timeline.stays.get(lease.id, ())
+    follows_from = (lease, known, draft.matchmaker.matched_at)
+    if draft.memory.suited.holds(lease.id, follows_from):
+        return False
+    stays = [stay for stay in known if stay.firm]
     if not stays:
         return False
     vms = draft.startable(lease)
@@ -29,9 +33,12 @@ def has_unsuited_host(draft: PlanDraft, lease: Lease) -> bool:
         return False
     if draft.matchmaker.are_alike(vms):
         rows = [row for stay in stays for row in stay.host_rows]
-        # Nearly always all of them suit it, which is seen at once.
-        suits_all = bool(draft.matchmaker.match(vms[0]).mask[rows].all())
-        return not suits_all and any(_is_unsuited(draft, vms[0], row) for row in rows)
+        # Nearly always all of them suit it, which is seen at once. If they do not any more by their load alone, that
+        # is not sure.
+        if draft.matchmaker.match(vms[0]).mask[rows].all():
+            draft.memory.suited.keep(lease.id, follows_from, len(draft.state.leases))
+            return False
+        return any(_is_unsuited(draft, vms[0], row) for row in rows)
     pairs = {
         (vm.id, row): vm
         for stay in stays
