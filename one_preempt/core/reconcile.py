@@ -77,7 +77,8 @@ def reconcile(
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
     settled = settle_actions(snapshot, ledger, now_s, heard)
     counted_on, unreadable = CountedOn(snapshot, ledger, now_s), snapshot.unreadable_vm_ids
-    admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable)
+    promised_at_s = counted_on.promised_at_s
+    admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable, promised_at_s)
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S

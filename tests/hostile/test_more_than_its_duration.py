@@ -1,4 +1,5 @@
-"""Who has had his DURATION has had what he was promised: no room is kept for him, however often he resumes his VM."""
+"""Who has had his DURATION has had what he was promised: no room is kept for him, however often he resumes his VM, and
+what others were promised behind him stays theirs."""
 
 from __future__ import annotations
 
@@ -15,6 +16,20 @@ ONE_HOST = [{"name": "node{}", "count": 1, "cpu": 4, "memory_mib": 16384}]
 DEADLINE = 'LEASE=[TYPE="DC-MIGRATABLE", DURATION="00:02:00", DEADLINE="{}"]'
 START = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", DURATION="00:02:00", START="+00:01:00"]'
 LATER = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", DURATION="01:00:00", START="+00:05:00"]'
+
+
+SHORT = {"TYPE": "BE-SUSPENDABLE", "DURATION": "00:10:00"}
+BEHIND: dict[str, Any] = {
+    "preemption": "advise",
+    "time": {"overrun": "stop", "overrun_grace_s": 0},
+    "leases": {
+        "rules": [{"name": "by rule", "match": {"user": "evan"}, "type": "BE-SUSPENDABLE", "duration_s": 600}],
+        "rights": [
+            {"name": "externals", "group": "externals", "may_claim": ["BE-SUSPENDABLE"]},
+            {"name": "plain", "group": "plain", "max_ahead_s": 86400},
+        ],
+    },
+}
 
 
 def served(row: FrontRow, user: str, lease: str) -> int:
@@ -53,3 +68,44 @@ def test_who_resumes_it_waits_in_the_queue_and_is_not_late(tmp_path: Path) -> No
         row.run(2)
         (status,) = row.vm(vm).user_template["LEASE_STATUS"]
         assert "does not fit" in status, status
+
+
+@pytest.mark.parametrize(
+    ("user", "written"),
+    [
+        ("eva", {**SHORT, "DURATION": "10:00:00"}),
+        ("eva", {"TYPE": "BE-SUSPENDABLE"}),
+        ("eva", None),
+        ("evan", {**SHORT, "DURATION": "10:00:00"}),
+    ],
+    ids=["longer", "endless", "taken out", "by rule before"],
+)
+def test_nobody_makes_his_duration_longer_than_until_a_start_that_was_accepted_behind_it(
+    tmp_path: Path, user: str, written: dict[str, str] | None
+) -> None:
+    """Whoever was promised the room could make nobody leave for it: preempting is only advised."""
+    with front_row(tmp_path, BEHIND, ONE_HOST) as row:
+        short = 'LEASE=[TYPE="BE-SUSPENDABLE", DURATION="00:10:00"]'
+        vm = row.submit(user, cpu="4", more=short if user == "eva" else "")
+        row.run(3)
+        assert row.is_running(vm), row.log
+        promised = row.submit("paul", cpu="4", more=LATER.replace("+00:05", "+00:20"))
+        row.run(2)
+        row.vm(vm).user_template.pop("LEASE", None)
+        if written is not None:
+            row.vm(vm).user_template["LEASE"] = [written]
+        row.run(2)
+        assert "its hosts are promised to others then" in row.log[-1]
+        assert "reserved" in row.vm(promised).user_template["LEASE_STATUS"][0], row.log
+
+
+def test_until_that_start_it_may_become_longer(tmp_path: Path) -> None:
+    with front_row(tmp_path, BEHIND, ONE_HOST) as row:
+        vm = row.submit("eva", cpu="4", more='LEASE=[TYPE="BE-SUSPENDABLE", DURATION="00:10:00"]')
+        row.run(3)
+        promised = row.submit("paul", cpu="4", more=LATER.replace("+00:05", "+00:20"))
+        row.run(2)
+        row.vm(vm).user_template["LEASE"] = [{**SHORT, "DURATION": "00:18:00"}]
+        row.run(2)
+        assert "change-accepted" in row.log[-1], row.log
+        assert "reserved" in row.vm(promised).user_template["LEASE_STATUS"][0], row.log

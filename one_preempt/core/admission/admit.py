@@ -7,8 +7,9 @@ next to nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
+from math import inf
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -69,6 +70,7 @@ def admit(
     under_preemption: Container[int] | None = None,
     concerned: Concerned | None = None,
     unreadable_vm_ids: Set[int] = frozenset(),
+    promised_at_s: Callable[[int], float] = lambda _lease_id: inf,
 ) -> Admission:
     """Sort VMs into leases.
 
@@ -80,10 +82,11 @@ def admit(
         under_preemption: ids of leases that are victims of an open preemption. None: any may be.
         concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
         unreadable_vm_ids: VMs that exist and are not among `vms`.
+        promised_at_s: from when on others are firmly promised a host of a recorded lease.
     """
     if concerned is not None and not (concerned.lease_ids or concerned.vm_ids):
         return NOTHING_NEW
-    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids)
+    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids, promised_at_s)
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
@@ -117,6 +120,7 @@ class _AdmissionDesk(Struct):
     now_s: int
     recorded: Mapping[int, LeaseRecord]
     unreadable: Set[int]
+    promised_at_s: Callable[[int], float]
     leases: list[Lease] = field(default_factory=list)
     records: list[LeaseRecord] = field(default_factory=list)
     notes: list[AdmissionNote] = field(default_factory=list)
@@ -132,7 +136,8 @@ class _AdmissionDesk(Struct):
         if not members:
             self.reviewed[record.id] = None
             return
-        reviewed = self._counted(record, members[0], review(record, members, self.rules, self.now_s, under_preemption))
+        judged = review(record, members, self.rules, self.now_s, under_preemption, self.promised_at_s)
+        reviewed = self._counted(record, members[0], judged)
         if reviewed.record is not record:
             self.records.append(reviewed.record)
         if reviewed.code:

@@ -7,7 +7,7 @@ DURATION see `time_wish`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -86,10 +86,12 @@ def review(
     rules: AdmissionRules,
     now_s: int,
     under_preemption: Container[int] | None,
+    promised_at_s: Callable[[int], float],
 ) -> Review:
     """Judge what the members of `record` ask for now against what was admitted.
 
-    `under_preemption`: ids of leases that are victims of an open preemption. None: any may be.
+    `under_preemption`: ids of leases that are victims of an open preemption. None: any may be. `promised_at_s` tells of
+    a lease from when on others are firmly promised one of its hosts.
     """
     first, unlike = vms[0], _one_of_each(vms)
     request = requested(first, rules)
@@ -100,7 +102,7 @@ def review(
     if same_owner and stands and _agree(unlike[1:], request, rules):
         return Review(current)
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
-    granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
+    granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken, promised_at_s=promised_at_s)
     if isinstance(granted, str):
         return Review(current, CHANGE_REFUSED, f"{stays_as_admitted(record)}{granted}")
     anew = asks_anew(record, vms, granted)
@@ -139,6 +141,7 @@ def _granted(
     now_s: int,
     *,
     under_preemption: bool,
+    promised_at_s: Callable[[int], float],
 ) -> LeaseTerms | str:
     """The terms asked for, or why they cannot be granted."""
     asked, first = request.terms, vms[0]
@@ -148,7 +151,8 @@ def _granted(
         return "its VMs no longer have the same owner, group and LEASE attribute"
     if _fixed(asked) != _fixed(record.terms):
         return "SIZE and the NAME of several VMs cannot change: create new VMs"
-    wish_stays = why_wish_stays(record, vms, asked, now_s)
+    by_owner = record.explicit or request.explicit
+    wish_stays = why_wish_stays(record, vms, asked, now_s, by_owner=by_owner, promised_at_s=promised_at_s)
     if wish_stays:
         return wish_stays
     if request.explicit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -70,8 +70,20 @@ def asks_anew(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTe
     return record.verdict in _NOT_GRANTED and _still_waits(vms) and _wish(asked) != _wish(as_asked(record.terms))
 
 
-def why_wish_stays(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms, now_s: int) -> str:
-    """Why START, DEADLINE and DURATION cannot change to those of `asked`; "" where they can, or are the same."""
+def why_wish_stays(
+    record: LeaseRecord,
+    vms: Sequence[VirtualMachine],
+    asked: LeaseTerms,
+    now_s: int,
+    *,
+    by_owner: bool = True,
+    promised_at_s: Callable[[int], float] = lambda _lease_id: inf,
+) -> str:
+    """Why START, DEADLINE and DURATION cannot change to those of `asked`; "" where they can, or are the same.
+
+    `by_owner`: its owner wrote the one or the other, and it is not the rule for it that has changed. `promised_at_s`
+    tells of a lease from when on others are firmly promised one of its hosts.
+    """
     before = as_asked(record.terms)
     if _wish(asked) == _wish(before):
         return ""
@@ -81,21 +93,28 @@ def why_wish_stays(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: Le
     if _start(asked) != _start(before) and not anew:
         return "START cannot change: create new VMs"
     if not _still_waits(vms):
-        return _why_started_stays(record, before, asked)
+        if asked.deadline_at_s != before.deadline_at_s:
+            return "DEADLINE cannot change once its VMs have started"
+        is_longer = by_owner and _is_longer(asked.duration_s, before.duration_s)
+        return _why_no_longer(record, before, asked, now_s, promised_at_s) if is_longer else ""
     impossible = impossible_wish(asked, now_s) if anew or asked.deadline_at_s != before.deadline_at_s else None
     return impossible.text if impossible is not None else ""
 
 
-def _why_started_stays(record: LeaseRecord, before: LeaseTerms, asked: LeaseTerms) -> str:
-    """Others may have been promised the room after the end of a lease that nobody can make leave earlier."""
-    if asked.deadline_at_s != before.deadline_at_s:
-        return "DEADLINE cannot change once its VMs have started"
-    if not record.explicit or not _is_longer(asked.duration_s, before.duration_s):
-        return ""
+def _why_no_longer(
+    record: LeaseRecord, before: LeaseTerms, asked: LeaseTerms, now_s: int, promised_at_s: Callable[[int], float]
+) -> str:
+    """Others may have been promised the room after the end of a lease that nobody can make leave earlier, or that those
+    to whom it was promised cannot."""
     if not before.type.preemptable:
         return f"DURATION of {before.type} cannot become longer once its VMs have started"
     if asked.duration_s is not None and record.preemptions >= spared_after(before):
         return "DURATION cannot become longer once MAX_SUSPENSIONS is used up"
+    began_at_s = now_s if record.run_began_at_s is None else record.run_began_at_s
+    ends_at_s = inf if asked.duration_s is None else began_at_s + asked.duration_s - record.served_s
+    promised_from_s = promised_at_s(record.id)
+    if ends_at_s > promised_from_s:
+        return f"DURATION cannot reach beyond {utc_text(int(promised_from_s))}: its hosts are promised to others then"
     return ""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.reservation import Reservation
 
 
 class CountedOn:
@@ -24,6 +27,21 @@ class CountedOn:
             self._found = self._victims() | self._on_reserved_hosts()
         return lease_id in self._found
 
+    def promised_at_s(self, lease_id: int) -> float:
+        """From when on a host that it has is firmly promised to another lease; infinity where none is."""
+        snapshot, record = self._snapshot, self._ledger.leases[lease_id]
+        host_ids = {snapshot.vms[vm_id].host_id for vm_id in record.vm_ids if vm_id in snapshot.vms}
+        starts = (
+            one.start_at_s
+            for other_id, reservations in self._ledger.reservations.items()
+            for one in reservations
+            if other_id != lease_id and self._is_to_come(one) and not host_ids.isdisjoint(one.host_ids)
+        )
+        return min(starts, default=inf)
+
+    def _is_to_come(self, one: Reservation) -> bool:
+        return one.firm and (one.end_at_s is None or one.end_at_s > self._now_s)
+
     def _victims(self) -> frozenset[int]:
         return frozenset(victim.lease_id for one in self._ledger.preemptions for victim in one.preemption.victims)
 
@@ -32,7 +50,7 @@ class CountedOn:
             host_id
             for reservations in self._ledger.reservations.values()
             for one in reservations
-            if one.firm and (one.end_at_s is None or one.end_at_s > self._now_s)
+            if self._is_to_come(one)
             for host_id in one.host_ids
         }
         if not reserved:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from msgspec.structs import replace
 
@@ -94,3 +96,22 @@ def test_who_is_on_the_hosts_of_a_firm_reservation_is_counted_on(
 ) -> None:
     ledger = Ledger(leases={1: known}, reservations={5: (reserved,)})
     assert (1 in CountedOn(cluster([host(0, [RUNS])], [RUNS]).snapshot, ledger, NOW_S)) is counted
+
+
+@pytest.mark.parametrize(
+    ("reserved", "from_s"),
+    [
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=True), NOW_S + 60),
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=False), inf),
+        (Reservation(5, NOW_S - 60, NOW_S, (0,), firm=True), inf),
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (1,), firm=True), inf),
+        (Reservation(1, NOW_S + 60, NOW_S + 90, (0,), firm=True), inf),
+    ],
+    ids=["to come", "of the queue", "that is over", "elsewhere", "its own"],
+)
+def test_the_hosts_of_a_lease_are_promised_from_the_first_firm_reservation_of_another_on(
+    reserved: Reservation, from_s: float, known: LeaseRecord
+) -> None:
+    ledger = Ledger(leases={1: known}, reservations={reserved.lease_id: (reserved,)})
+    counted_on = CountedOn(cluster([host(0, [RUNS])], [RUNS]).snapshot, ledger, NOW_S)
+    assert counted_on.promised_at_s(1) == from_s
