@@ -60,6 +60,7 @@ CHOICES_AHEAD_A_CYCLE = 3
 CHOICES_A_REQUEST = 4
 
 
+_LEAVES_LATE = Reason("leaves-late", "others can leave in time, and those who are cheapest to send out cannot")
 _PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
 
 
@@ -168,7 +169,10 @@ def _preempt_for(
     taken = _others_were_promised(draft, wanted, choice) if wanted.start_s > draft.state.now_s else None
     if taken is not None:
         return taken
-    if _there_is_time(draft, wanted, chosen):
+    there_is_time = _there_is_time(draft, wanted, chosen, choice, surely=surely)
+    if isinstance(there_is_time, Hindered):
+        return there_is_time
+    if there_is_time:
         return None
     placements = placements_for(draft, wanted, chosen, choice, free)
     if isinstance(placements, Hindered):
@@ -324,15 +328,28 @@ def _decide_upon(
     return None
 
 
-def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> bool:
-    """They need not begin to leave yet: the next decision about it is due when they must."""
-    if wanted.start_s <= draft.state.now_s:
+def _there_is_time(
+    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, *, surely: bool
+) -> Hindered | bool:
+    """They need not begin to leave yet: the next decision about it is due when they must.
+
+    Those who would leave too late had better stay while those who were counted on can still leave in time: so had all
+    whose turns on the storage they would take.
+    """
+    lease_id, now_s = wanted.lease.id, draft.state.now_s
+    if wanted.start_s <= now_s:
         return False
-    prepared = prepare(draft, wanted.lease.id, wanted.start_s, _leaving(draft, chosen))
+    planned = draft.preparations.get(lease_id)
+    prepared = prepare(draft, lease_id, wanted.start_s, _leaving(draft, chosen))
+    if prepared is None and planned is not None and (now_s < planned.begin_s or not surely):
+        lay_back(draft, lease_id, planned)
+        if now_s >= planned.begin_s:
+            return Hindered(frozenset(), _LEAVES_LATE, frozenset(choice.host_of_request))
+        prepared = planned
     if prepared is None:
         return False
     draft.wake_by(prepared.begin_s)
-    return draft.state.now_s < prepared.begin_s
+    return now_s < prepared.begin_s
 
 
 def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
