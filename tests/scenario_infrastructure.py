@@ -151,7 +151,6 @@ def numa_nodes_of(given: Given) -> tuple[NumaNode, ...]:
                         (number, pinned.get(number, holder))
                         for number in range((node * cores + core) * threads, (node * cores + core + 1) * threads)
                     ),
-                    free_threads=threads if holder < 0 else 0,
                     dedicated=holder >= 0,
                 )
                 for core in range(cores)
@@ -173,7 +172,6 @@ def topology_of(given: Given) -> tuple[Topology | None, tuple[NumaNodeRequest, .
     cpus, memory_mib = topology.get("cpus", 1), topology.get("memory", 1024)
     asked = Topology(
         cores=cpus,
-        sockets=1,
         threads=topology.get("threads", 0),
         pin_policy=topology.get("pin", ""),
         hugepage_size_mib=topology.get("pages"),

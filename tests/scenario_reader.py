@@ -205,7 +205,7 @@ def _gid_of(user: str) -> int:
 def _host(host_id: int, given: dict[str, Any], vms: dict[int, VirtualMachine]) -> Host:
     residents = [vm for vm in vms.values() if vm.host_id == host_id]
     devices = tuple(
-        PciDevice(f"0000:0{n}:00.0", f"0{n}:00.0", "10de", "0863", "0302", device_vm, 0)
+        PciDevice(f"0000:0{n}:00.0", f"0{n}:00.0", "10de", "0863", "0302", device_vm)
         for n, device_vm in enumerate(given.get("gpus", []))
     )
     max_memory_kib = given.get("memory", 8192) * 1024

@@ -35,9 +35,7 @@ def host(host_id: int, used_by: Iterable[VirtualMachine] = (), *, cpus: int = 2,
         total_memory_kib=gib << 20,
         running_vms=len(vms),
         vm_ids=tuple(vm.id for vm in vms),
-        pci_devices=tuple(
-            PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", "1eb8", "0302", -1, 0) for n in range(gpus)
-        ),
+        pci_devices=tuple(PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", "1eb8", "0302", -1) for n in range(gpus)),
     )
 
 

@@ -234,7 +234,7 @@ NUMBER = st.text("01aAfF", min_size=1, max_size=4)
 def test_whatever_an_owner_writes_a_device_that_is_found_for_it_is_not_refused(
     asked: PciRequest, vendor: str, device: str, device_class: str
 ) -> None:
-    there = PciDevice("0000:09:00:0", "09:00.0", vendor, device, device_class, vm_id=-1, numa_node=0)
+    there = PciDevice("0000:09:00:0", "09:00.0", vendor, device, device_class, vm_id=-1)
     state = cluster([replace(host(0), pci_devices=(there,))], [replace(waiting(1), pci_requests=(asked,))])
     assert (codes(state, plan(deploy(1, 0))) == []) is serves(there, asked)
 

@@ -139,7 +139,7 @@ def reservation(lease_id: int, stay: Stay) -> Reservation:
 
 def the_host(case: Case, vms: Sequence[VirtualMachine]) -> Host:
     devices = tuple(
-        PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", kind, "0302", 100 + holder if holder >= 0 else -1, 0)
+        PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", kind, "0302", 100 + holder if holder >= 0 else -1)
         for n, (kind, holder) in enumerate(zip(case.kinds, held_by(case), strict=True))
     )
     return replace(host(0, vms, cpus=64), pci_devices=devices)

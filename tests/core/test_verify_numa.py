@@ -23,7 +23,7 @@ HELD_BY = 50
 
 def pinned(vm: VirtualMachine, policy: str, *cpus: int) -> VirtualMachine:
     nodes = tuple(NumaNodeRequest(None, count, 1024, None) for count in cpus)
-    return replace(vm, topology=Topology(sum(cpus), 1, 0, policy, None, None), numa_nodes=nodes)
+    return replace(vm, topology=Topology(sum(cpus), 0, policy, None, None), numa_nodes=nodes)
 
 
 def numa_host(*nodes: list[list[int]], dedicated: bool = False, vms_thread: int = 1) -> Host:
@@ -33,9 +33,7 @@ def numa_host(*nodes: list[list[int]], dedicated: bool = False, vms_thread: int 
         threads = [
             tuple((100 * number + 10 * core + cpu, vm) for cpu, vm in enumerate(of)) for core, of in enumerate(cores)
         ]
-        made = tuple(
-            NumaCore(core, of, 0, dedicated and any(vm >= 0 for _, vm in of)) for core, of in enumerate(threads)
-        )
+        made = tuple(NumaCore(core, of, dedicated and any(vm >= 0 for _, vm in of)) for core, of in enumerate(threads))
         found.append(
             NumaNode(number, made, (), 1 << 20, 0, tuple(sorted(range(len(nodes)), key=lambda n: n != number)))
         )

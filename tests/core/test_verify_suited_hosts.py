@@ -172,7 +172,7 @@ def test_beside_whom_one_comes_is_not_known_where_that_one_comes_or_goes() -> No
 
 def test_pinned_hosts_and_networks_out_of_reach_are_no_hosts_for_others() -> None:
     pinned = replace(host(1), attributes={"TEMPLATE/RACK": ("B",), "TEMPLATE/PIN_POLICY": ("PINNED",)})
-    for of_vm, expected in (({}, [UNSUITED]), ({"topology": Topology(1, 1, 1, "CORE", None, None)}, [])):
+    for of_vm, expected in (({}, [UNSUITED]), ({"topology": Topology(1, 1, "CORE", None, None)}, [])):
         assert codes(with_hosts(racks(**of_vm), pinned), plan(deploy(1, 1))) == expected
     state = racks(nics=(Nic(0, 5, automatic=True),))
     for cluster_ids, expected in (((0,), []), ((7,), [UNSUITED])):

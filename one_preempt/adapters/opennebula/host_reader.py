@@ -20,7 +20,6 @@ from one_preempt.adapters.opennebula.xml_document import (
     scalar_paths,
     texts_of,
     whole_number,
-    whole_number_or,
 )
 from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
 from one_preempt.core.model.infrastructure import Cluster
@@ -167,7 +166,6 @@ def _pci_device(element: _Element) -> PciDevice:
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),
         vm_id=whole_number(texts["VMID"]),
-        numa_node=max(whole_number_or(texts.get("NUMA_NODE"), -1), -1),
     )
 
 
@@ -189,7 +187,6 @@ def _numa_core(texts: dict[str, str]) -> NumaCore:
     return NumaCore(
         id=whole_number(texts["ID"]),
         threads=tuple((whole_number(cpu), whole_number(vm_id or "-1")) for cpu, _, vm_id in threads),
-        free_threads=whole_number(texts["FREE"]),
         dedicated=texts.get("DEDICATED", "NO").upper() == "YES",
     )
 

@@ -152,8 +152,7 @@ def _role_sets(element: _Element, name: str) -> tuple[tuple[str, ...], ...]:
 
 def _permissions(element: _Element | None) -> Permissions:
     texts = {} if element is None else texts_of(element)
-    allowed = [texts.get(f"{who}_{what}") == "1" for who in ("OWNER", "GROUP", "OTHER") for what in ("U", "M", "A")]
-    return Permissions(*allowed)
+    return Permissions(*(texts.get(f"{who}_U") == "1" for who in ("OWNER", "GROUP", "OTHER")))
 
 
 def _attributes(element: _Element | None) -> dict[str, tuple[str, ...]]:

@@ -271,7 +271,6 @@ def _pci_request(texts: dict[str, str]) -> PciRequest:
 def _topology(texts: dict[str, str]) -> Topology:
     return Topology(
         cores=amount(texts.get("CORES") or "0"),
-        sockets=amount(texts.get("SOCKETS") or "0"),
         threads=amount(texts.get("THREADS") or "0"),
         pin_policy=texts.get("PIN_POLICY", "").upper(),
         hugepage_size_mib=optional_number(texts.get("HUGEPAGE_SIZE")),

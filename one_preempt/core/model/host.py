@@ -38,7 +38,6 @@ class PciDevice(Struct, frozen=True):
     device: str
     device_class: str
     vm_id: int
-    numa_node: int
 
 
 class NumaCore(Struct, frozen=True):
@@ -46,7 +45,6 @@ class NumaCore(Struct, frozen=True):
 
     id: int
     threads: tuple[tuple[int, int], ...]
-    free_threads: int
     dedicated: bool
 
 

@@ -21,17 +21,11 @@ class DatastoreType(IntEnum):
 
 
 class Permissions(Struct, frozen=True):
-    """USE, MANAGE and ADMIN of owner, group and others."""
+    """USE of owner, group and others; a placement asks for nothing more."""
 
     owner_use: bool = True
-    owner_manage: bool = True
-    owner_admin: bool = False
     group_use: bool = False
-    group_manage: bool = False
-    group_admin: bool = False
     other_use: bool = False
-    other_manage: bool = False
-    other_admin: bool = False
 
 
 class Cluster(Struct, frozen=True):

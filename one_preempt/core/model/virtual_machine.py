@@ -211,7 +211,6 @@ class Topology(Struct, frozen=True):
     """TOPOLOGY of the VM template; `pin_policy` is NONE, CORE, THREAD, SHARED or NODE_AFFINITY's ''."""
 
     cores: int
-    sockets: int
     threads: int
     pin_policy: str
     hugepage_size_mib: int | None

@@ -44,7 +44,7 @@ def left_over(requests: Iterable[PciRequest], devices: Iterable[PciDevice]) -> i
 def _kind(device: PciDevice, by_address: Set[str]) -> PciDevice:
     """What tells a device from others; its address only where somebody asks for that."""
     short_address = device.short_address if device.short_address in by_address else ""
-    return replace(device, address="", short_address=short_address, vm_id=0, numa_node=0)
+    return replace(device, address="", short_address=short_address, vm_id=0)
 
 
 _Path = list[tuple[PciRequest, PciDevice]]

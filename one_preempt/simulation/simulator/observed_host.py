@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
 from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimCore, SimHost, SimNumaNode, Vector
-from one_preempt.simulation.simulated_cloud.pinning import free_threads
 from one_preempt.simulation.simulator.observed_attributes import Attributes, paths_of
 
 _STATES = {int(state): state for state in HostState}
@@ -82,7 +81,7 @@ def observed_host(host: SimHost, fixed: FixedPart, is_monitored: bool) -> Host:
         free_disk_mib=fixed.free_disk_mib,
         datastores=fixed.datastores,
         pci_devices=tuple(map(_pci_device, share.pci_devices)),
-        numa_nodes=tuple(_numa_node(node, share.vms_thread) for node in share.numa_nodes),
+        numa_nodes=tuple(map(_numa_node, share.numa_nodes)),
         vm_mad=host.vm_mad,
         im_mad=host.im_mad,
         attributes=_with_monitoring(host, fixed.attributes) if is_monitored else fixed.attributes,
@@ -125,7 +124,6 @@ def _host_datastore(texts: Vector) -> HostDatastore:
 
 
 def _pci_device(texts: Vector) -> PciDevice:
-    node = texts.get("NUMA_NODE", "")
     return PciDevice(
         address=texts.get("ADDRESS", ""),
         short_address=texts.get("SHORT_ADDRESS", ""),
@@ -133,14 +131,13 @@ def _pci_device(texts: Vector) -> PciDevice:
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),
         vm_id=int(texts["VMID"]),
-        numa_node=int(node) if node.isdecimal() else -1,
     )
 
 
-def _numa_node(node: SimNumaNode, vms_thread: int) -> NumaNode:
+def _numa_node(node: SimNumaNode) -> NumaNode:
     return NumaNode(
         id=node.node_id,
-        cores=tuple(_numa_core(core, vms_thread) for core in node.cores),
+        cores=tuple(map(_numa_core, node.cores)),
         hugepages=tuple(
             HugePages(pages.size_kib, pages.pages, pages.usage, pages.pages - pages.usage) for pages in node.hugepages
         ),
@@ -150,11 +147,10 @@ def _numa_node(node: SimNumaNode, vms_thread: int) -> NumaNode:
     )
 
 
-def _numa_core(core: SimCore, vms_thread: int) -> NumaCore:
+def _numa_core(core: SimCore) -> NumaCore:
     return NumaCore(
         id=core.id,
         threads=tuple((cpu, holder) for cpu in core.cpus for holder in _holders(core, cpu)),
-        free_threads=free_threads(core, vms_thread),
         dedicated=core.dedicated,
     )
 

@@ -202,10 +202,7 @@ def _cluster_ids(cluster_ids: list[int]) -> Attributes:
 
 
 def _permissions(bits: SimPermissions) -> Permissions:
-    return Permissions(
-        bits.owner_u, bits.owner_m, bits.owner_a, bits.group_u, bits.group_m, bits.group_a,
-        bits.other_u, bits.other_m, bits.other_a,
-    )  # fmt: skip
+    return Permissions(bits.owner_u, bits.group_u, bits.other_u)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -185,7 +185,6 @@ def _pci_request(texts: Vector) -> PciRequest:
 def _topology(texts: Vector) -> Topology:
     return Topology(
         cores=int(texts.get("CORES") or "0"),
-        sockets=int(texts.get("SOCKETS") or "0"),
         threads=int(texts.get("THREADS") or "0"),
         pin_policy=texts.get("PIN_POLICY", "").upper(),
         hugepage_size_mib=_optional(texts.get("HUGEPAGE_SIZE")),

@@ -74,7 +74,7 @@ def test_a_host_without_a_monitoring_record_has_no_monitoring() -> None:
 def test_pci_devices_are_read_with_who_holds_them() -> None:
     devices = recorded_hosts("7.4.0")[0].pci_devices
     assert len(devices) == 22
-    assert devices[0] == PciDevice("0000:02:00:0", "02:00.0", "10de", "0863", "0302", vm_id=-1, numa_node=1)
+    assert devices[0] == PciDevice("0000:02:00:0", "02:00.0", "10de", "0863", "0302", vm_id=-1)
     assert sum(device.vendor == "15b3" for device in devices) == 18
     assert len(recorded_hosts("6.10.0")[0].pci_devices) == 3
 
@@ -84,9 +84,9 @@ def test_numa_nodes_tell_which_threads_are_pinned_by_whom(version: str) -> None:
     node0, node1 = recorded_hosts(version)[3].numa_nodes
     assert (node0.id, node1.id) == (0, 1)
     assert [core.id for core in node1.cores] == list(range(8, 16))
-    assert node1.cores[0] == NumaCore(8, ((8, 12), (24, -1), (40, -1), (56, -1)), free_threads=0, dedicated=True)
+    assert node1.cores[0] == NumaCore(8, ((8, 12), (24, -1), (40, -1), (56, -1)), dedicated=True)
     assert [core.id for core in node1.cores if core.dedicated] == [8, 9, 10, 11]
-    assert node0.cores[0] == NumaCore(0, ((0, -1), (16, -1), (32, -1), (48, -1)), free_threads=4, dedicated=False)
+    assert node0.cores[0] == NumaCore(0, ((0, -1), (16, -1), (32, -1), (48, -1)), dedicated=False)
     assert (node1.total_memory_kib, node1.usage_memory_kib, node0.usage_memory_kib) == (8388608, 2097152, 0)
     assert (node0.distance, node1.distance) == ((0, 1), (1, 0))
     assert node0.hugepages == (HugePages(2048, 1024, 0, 1024), HugePages(1048576, 1024, 0, 1024))

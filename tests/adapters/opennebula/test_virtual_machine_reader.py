@@ -187,10 +187,10 @@ def test_what_makes_single_recorded_vms_special_is_kept(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pinned_vms_keep_topology_numa_nodes_and_group(version: str) -> None:
     machines = pool(version, "vmpool.infoextended")
-    assert machines[12].topology == Topology(4, 1, 1, "CORE", None, None)
+    assert machines[12].topology == Topology(4, 1, "CORE", None, None)
     assert machines[12].numa_nodes == (NumaNodeRequest(1, 4, 2097152, 1),)
     assert machines[12].is_pinned
-    assert machines[13].topology == Topology(2, 1, 2, "CORE", None, None)
+    assert machines[13].topology == Topology(2, 2, "CORE", None, None)
     assert machines[13].numa_nodes == (NumaNodeRequest(None, 4, 2097152, None),)
     assert [(machines[i].vm_group_id, machines[i].vm_group_role) for i in (12, 13)] == [(0, "front"), (0, "back")]
 
@@ -224,7 +224,7 @@ def test_what_oned_adds_for_services_routers_and_huge_pages_is_kept() -> None:
     )
     assert (vm.virtual_router_id, vm.service_id, vm.sched_rank) == (4, "12", "FREE_CPU")
     assert (vm.sched_datastore_requirements, vm.sched_datastore_rank) == ("ID=1", "FREE_MB")
-    assert vm.topology == Topology(0, 0, 0, "THREAD", 2, 1)
+    assert vm.topology == Topology(0, 0, "THREAD", 2, 1)
     assert vm.disks[0].clone is None
     assert (vm.lock_level, vm.lock_owner_uid) == (LockLevel.ADMIN, 2)
 

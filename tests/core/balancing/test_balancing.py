@@ -207,7 +207,7 @@ STAYS: dict[str, dict[str, object]] = {
     "blocked": {"user_template": {"ONEDRS_BLOCKED": ("yes",)}},
     "marked": {"resched": True},
     "locked": {"lock_level": LockLevel.ADMIN},
-    "pinned": {"topology": Topology(1, 1, 1, "CORE", None, None)},
+    "pinned": {"topology": Topology(1, 1, "CORE", None, None)},
     "with a device": {"pci_requests": (PciRequest("10de"),)},
     "in transition": {"lcm_state": LcmState.MIGRATE},
     "suspended": {"state": VmState.SUSPENDED, "lcm_state": 0},

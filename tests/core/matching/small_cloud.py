@@ -88,7 +88,6 @@ def device(address: str, vm_id: int = -1, vendor: str = "10de", kind: str = "20b
         device=kind,
         device_class="0302",
         vm_id=vm_id,
-        numa_node=0,
     )
 
 

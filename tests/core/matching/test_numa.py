@@ -18,7 +18,7 @@ MIB = 1024
 
 def node(node_id: int, threads: list[list[tuple[int, int]]], *, dedicated: bool = False) -> NumaNode:
     """One node with 4 GiB and 512 pages of 2 MiB; `threads`: (cpu, VM) of each core."""
-    cores = tuple(NumaCore(node_id * 10 + number, tuple(pairs), 0, dedicated) for number, pairs in enumerate(threads))
+    cores = tuple(NumaCore(node_id * 10 + number, tuple(pairs), dedicated) for number, pairs in enumerate(threads))
     return NumaNode(node_id, cores, (HugePages(2048, 512, 0, 512),), 4096 * MIB, 0, (node_id, 1 - node_id))
 
 
@@ -43,7 +43,7 @@ def pinned(
     request = NumaNodeRequest(None, cpus // guest_nodes, memory_mib * MIB // guest_nodes, None)
     return replace(
         vm(vm_id, 100, memory_mib),
-        topology=Topology(cpus, 1, threads, policy, pages_mib, affinity),
+        topology=Topology(cpus, threads, policy, pages_mib, affinity),
         numa_nodes=(request,) * guest_nodes,
     )
 

@@ -103,7 +103,7 @@ def test_access_is_left_to_oned_when_it_was_tested_before() -> None:
 
 def test_pinned_vms_and_hosts_for_pinned_vms_find_each_other() -> None:
     pinned_host = host(1, attributes={"TEMPLATE/PIN_POLICY": ("PINNED",)})
-    pinned = replace(vm(1), topology=Topology(1, 1, 1, "THREAD", None, None))
+    pinned = replace(vm(1), topology=Topology(1, 1, "THREAD", None, None))
 
     assert host_of(place([host(0), pinned_host], vm(1))) == 0
     assert host_of(place([host(0), pinned_host], pinned)) == 1
@@ -458,11 +458,11 @@ def test_a_gang_of_an_affined_role_finds_the_one_host_with_devices_for_all_of_it
 
 def test_a_gang_of_an_affined_role_finds_the_one_host_with_cores_to_pin_it_to() -> None:
     guest_node = NumaNodeRequest(None, 1, 1024 * 1024, None)
-    pinned = Topology(1, 1, 1, "THREAD", None, None)
+    pinned = Topology(1, 1, "THREAD", None, None)
     gang = [replace(member(number, "web"), topology=pinned, numa_nodes=(guest_node,)) for number in (1, 2)]
 
     def with_threads(host_id: int, *nodes: tuple[tuple[int, int], ...]) -> Host:
-        numa_nodes = [NumaNode(0, (NumaCore(0, threads, 0, False),), (), 4096 * 1024, 0, (0,)) for threads in nodes]
+        numa_nodes = [NumaNode(0, (NumaCore(0, threads, False),), (), 4096 * 1024, 0, (0,)) for threads in nodes]
         pinned_only = host(host_id, attributes={"TEMPLATE/PIN_POLICY": ("PINNED",)})
         return replace(pinned_only, numa_nodes=tuple(numa_nodes))
 

@@ -18,7 +18,7 @@ NETWORK_CARD = PciRequest(device_class="0200")
 
 
 def a_device(number: int, vendor: str, device: str, device_class: str, vm_id: int = -1) -> PciDevice:
-    return PciDevice(f"0000:{number:02x}:00.0", f"{number:02x}:00.0", vendor, device, device_class, vm_id, 0)
+    return PciDevice(f"0000:{number:02x}:00.0", f"{number:02x}:00.0", vendor, device, device_class, vm_id)
 
 
 def can_be_handed_out(requests: Sequence[PciRequest], devices: Sequence[PciDevice]) -> bool:

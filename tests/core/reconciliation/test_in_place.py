@@ -170,8 +170,8 @@ LISTED = {LeaseType.BE_SUSPENDABLE: (PreemptionMethod.SUSPEND, PreemptionMethod.
     "vm",
     [
         replace(RUNS, pci_requests=(PciRequest("10de"),)),
-        replace(RUNS, topology=Topology(1, 1, 1, "CORE", None, None)),
-        replace(RUNS, topology=Topology(1, 1, 1, "NONE", 2, None)),
+        replace(RUNS, topology=Topology(1, 1, "CORE", None, None)),
+        replace(RUNS, topology=Topology(1, 1, "NONE", 2, None)),
         replace(RUNS, lock_level=LockLevel.ADMIN),
         replace(RUNS, scheduled_actions=(ScheduledAction("resume", "+60"),)),
         replace(RUNS, scheduled_actions=(ScheduledAction("", ""),)),
