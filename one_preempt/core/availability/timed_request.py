@@ -12,13 +12,12 @@ DemandT = TypeVar("DemandT")
 class TimedRequest(Struct, Generic[DemandT], frozen=True):
     """A lease that wants room for `duration_s` seconds, in one piece; None = nobody knows for how long.
 
-    `demand` is a number of nodes (`AlikeNodes`) or a `GangDemand` (`UnlikeHosts`). It cannot start before `ready_at_s`.
+    `demand` is a number of nodes (`AlikeNodes`) or a `GangDemand` (`UnlikeHosts`).
     """
 
     lease_id: int
     demand: DemandT
     duration_s: int | None
-    ready_at_s: int = 0
 
     def __post_init__(self) -> None:
         if self.duration_s is not None and self.duration_s <= 0:

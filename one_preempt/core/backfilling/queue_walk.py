@@ -40,13 +40,12 @@ class QueueWalk(Struct, frozen=True):
         promised: list[PromisedStart] = []
         turns = iter(queue)
         for request in turns:
-            lease_id, not_before_s = request.lease_id, max(now_s, request.ready_at_s)
-            start_s = None
+            lease_id = request.lease_id
+            start_s: int | None
             if lease_id in kept:
-                start_s = availability.bring_forward(request, not_before_s)
-            elif self.promises is None or not_before_s == now_s:
-                # Where few may be promised a start, none that is not ready yet.
-                start_s = availability.place(request, not_before_s)
+                start_s = availability.bring_forward(request, now_s)
+            else:
+                start_s = availability.place(request, now_s)
             if start_s is None:
                 # Whoever asks for what there is not holds nobody up.
                 if not (self.overtaking or availability.is_hopeless(request)):
@@ -60,8 +59,7 @@ class QueueWalk(Struct, frozen=True):
                 if not self.overtaking or len(promised) == self.promises:
                     break
         if self.overtaking:
-            behind = [request for request in turns if request.ready_at_s <= now_s]
-            tried = availability.worth_trying(behind, now_s)
+            tried = availability.worth_trying(list(turns), now_s)
             starting += [request.lease_id for request in tried if availability.place_at(request, now_s)]
         availability.unshield()
         served = {*starting, *[one.lease_id for one in promised]}

@@ -115,12 +115,6 @@ def test_of_unknown_duration_is_what_is_promised_only_where_nobody_comes_later()
     assert decision.promised == (PromisedStart(2, 510, None),)
 
 
-def test_a_lease_that_is_not_ready_yet_does_not_stand_in_the_way() -> None:
-    queue = [TimedRequest(2, 4, 10, ready_at_s=50), TimedRequest(3, 4, 60)]
-    assert easy.POLICY.decide(queue, full_until(100), 0) == BackfillingDecision((3,), (), (2,))
-    assert conservative.POLICY.decide(queue, full_until(100), 0).promised[0].start_s == 50
-
-
 def test_the_schedule_is_compressed_when_room_comes_free_before_its_time() -> None:
     nodes = full_until(100)
     conservative.POLICY.decide(QUEUE[:2], nodes, 0)
