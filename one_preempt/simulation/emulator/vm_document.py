@@ -41,7 +41,7 @@ def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
         f"{_times_and_deploy_id(vm)}{'' if vm.lock is None else _lock(vm.lock)}"
         f"{vector('MONITORING', {} if in_pool else vm.monitoring)}"
         f"{ids('SCHED_ACTIONS', (int(action['ID']) for action in vm.sched_actions))}"
-        f"<TEMPLATE>{attributes(vm.template)}{actions}</TEMPLATE>"
+        f"<TEMPLATE>{attributes(_with_identity(vm))}{actions}</TEMPLATE>"
         f"{template('USER_TEMPLATE', vm.user_template)}"
         f"{_history(_full_record(record, version) for record in history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
@@ -68,6 +68,13 @@ def vm_short(vm: SimVm) -> str:
         f"{_short_template(vm.template)}<MONITORING/>{template('USER_TEMPLATE', user_template)}"
         f"{_history(_short_record(record) for record in vm.history[-1:])}</VM>"
     )
+
+
+def _with_identity(vm: SimVm) -> TemplateDict:
+    """The template with what follows from the VM's id: its number, and its UUID unless it was given one."""
+    system, *others = vectors_of(vm.template, "OS") or [{}]
+    uuid = system.get("UUID", f"00000000-0000-4000-8000-{vm.id:012x}")
+    return {**vm.template, "VMID": [str(vm.id)], "OS": [{**system, "UUID": uuid}, *others]}
 
 
 def vm_monitoring(vms: Iterable[SimVm]) -> str:

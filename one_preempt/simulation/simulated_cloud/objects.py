@@ -69,7 +69,8 @@ class SimHistory(Struct):
 
 
 class SimVm(Struct):
-    """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`.
+    """VM. `template` is TEMPLATE without what follows from the id (VMID, a UUID in OS) and without SCHED_ACTION; a
+    SCHED_ACTION is a vector of `sched_actions`.
 
     `taken` is what it holds on a host, once somebody has asked (not in the document).
     """

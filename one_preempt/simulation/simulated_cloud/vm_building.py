@@ -84,7 +84,6 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     name = text_of(request, "NAME") or f"one-{vm_id}"
     check_name(name)
     template = _numbers(request)
-    template["VMID"] = [str(vm_id)]
     sched_actions = vectors_of(request, "SCHED_ACTION")
     for attribute in request:
         if attribute in _OWN and attribute not in _NUMBERS:
@@ -98,7 +97,6 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     )  # fmt: skip
     if hold:
         template["SUBMIT_ON_HOLD"] = ["YES"]
-    _complete_os(vm)
     if not _COMPLETED.isdisjoint(template):
         complete_topology(template, cloud.is_series_7)
         devices.complete_requests(template, cloud.is_series_7)
@@ -113,16 +111,14 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
 
 def copies_of_vm(vm: SimVm, vm_ids: Iterable[int]) -> list[SimVm]:
     """VMs with other ids that are alike in everything else, just created as well, and share what is never changed
-    in its place: values of the template and the user template."""
-    system = vectors_of(vm.template, "OS")[0]
+    in its place: values of the template, the user template and the permissions."""
     is_named = vm.name != f"one-{vm.id}"
     # What they hold on a host is the same, and is found out once.
     taken = taken_by(vm)
     return [
         SimVm(
-            vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if is_named else f"one-{vm_id}",
-            state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
-            template={**vm.template, "VMID": [str(vm_id)], "OS": [{**system, "UUID": _uuid(vm_id)}]},
+            vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if is_named else f"one-{vm_id}", vm.permissions,
+            state=vm.state, prev_state=vm.state, stime_s=vm.stime_s, template=vm.template.copy(),
             user_template=vm.user_template, taken=taken,
         )
         for vm_id in vm_ids
@@ -171,18 +167,6 @@ def _whole(text: str) -> int | None:
         return int(digits[:end])
     except ValueError:
         return None
-
-
-def _complete_os(vm: SimVm) -> None:
-    system = vectors_of(vm.template, "OS")
-    if not system:
-        system = [{}]
-        vm.template["OS"] = list(system)
-    system[0].setdefault("UUID", _uuid(vm.id))
-
-
-def _uuid(vm_id: int) -> str:
-    return f"00000000-0000-4000-8000-{vm_id:012x}"
 
 
 def _complete_disks(cloud: CloudState, vm: SimVm) -> None:

@@ -157,13 +157,13 @@ def observed_user(user: SimUser, series_7: bool) -> User:
         gname=user.gname,
         group_ids=tuple(user.group_ids),
         enabled=user.enabled,
-        vm_quotas=_quotas(user.quotas, series_7),
+        vm_quotas=observed_quotas(user.quotas, series_7),
     )
 
 
 def observed_group(group: SimGroup, series_7: bool) -> Group:
     """A group with quotas."""
-    return Group(group.id, group.name, tuple(group.user_ids), _quotas(group.quotas, series_7))
+    return Group(group.id, group.name, tuple(group.user_ids), observed_quotas(group.quotas, series_7))
 
 
 def observed_rule(rule: SimAcl) -> AclRule:
@@ -171,18 +171,17 @@ def observed_rule(rule: SimAcl) -> AclRule:
     return AclRule(rule.id, rule.user, rule.resource, rule.rights, rule.zone)
 
 
-def _quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
+def observed_quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
+    """The quotas of a user or a group."""
     metrics = _METRICS_OF_7 if series_7 else _METRICS_OF_6
     return tuple([_quota(quota, metrics) for quota in quotas.vm])
 
 
 def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
-    limits = dict.fromkeys(metrics, -1.0)
-    if quota.limits:
-        limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
-    known = quota.used
-    used = {metric: known.get(metric, 0) / scale for metric, scale in metrics.items()}
-    clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0]) if quota.cluster_ids else ()
+    limits, used = dict.fromkeys(metrics, -1.0), dict.fromkeys(metrics, 0.0)
+    limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
+    used.update({metric: amount / metrics[metric] for metric, amount in quota.used.items() if metric in metrics})
+    clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0])
     return Quota(cluster_ids=clusters, limits=limits, used=used)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
@@ -16,6 +18,7 @@ from one_preempt.simulation.simulator.observed_surroundings import (
     observed_datastore,
     observed_group,
     observed_network,
+    observed_quotas,
     observed_rule,
     observed_user,
     observed_vm_group,
@@ -212,8 +215,10 @@ class SimulatedPoolReader:
         users, groups = self._users.copy(), self._groups.copy()
         for is_user, holder_id in sorted(holders):
             if is_user:
-                users[holder_id] = observed_user(cloud.users[holder_id], series_7)
+                quotas = observed_quotas(cloud.users[holder_id].quotas, series_7)
+                users[holder_id] = replace(users[holder_id], vm_quotas=quotas)
             else:
-                groups[holder_id] = observed_group(cloud.groups[holder_id], series_7)
+                quotas = observed_quotas(cloud.groups[holder_id].quotas, series_7)
+                groups[holder_id] = replace(groups[holder_id], vm_quotas=quotas)
         self._users, self._groups = users, groups
         self._directory = Directory(users, groups, self._directory.acl_rules)

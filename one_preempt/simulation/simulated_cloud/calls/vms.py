@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from one_preempt.simulation.simulated_cloud import addressing
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject, refusal
 from one_preempt.simulation.simulated_cloud.cloud_state import found, oned_call, vm_subject
@@ -198,11 +200,10 @@ class VmCalls(LifeCycle):
         vm = self.vm(vm_id)
         touches_admin = any(bit != -1 for bit in bits[2::3])
         self.demand_vm(caller, Right.ADMIN if touches_admin else Right.MANAGE, vm)
-        for name, bit in zip(_PERMISSION_BITS, bits, strict=True):
-            if bit not in (-1, 0, 1):
-                raise OnedError(ErrorCode.XML_RPC_API, "New permission attributes are not -1, 0 or 1")
-            if bit != -1:
-                setattr(vm.permissions, name, bool(bit))
+        if not {-1, 0, 1}.issuperset(bits):
+            raise OnedError(ErrorCode.XML_RPC_API, "New permission attributes are not -1, 0 or 1")
+        given = {name: bool(bit) for name, bit in zip(_PERMISSION_BITS, bits, strict=True) if bit != -1}
+        vm.permissions = replace(vm.permissions, **given)
         return vm_id
 
     def vm_info(self, caller: Caller, vm_id: int) -> SimVm:
