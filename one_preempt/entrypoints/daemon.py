@@ -34,7 +34,8 @@ from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 
 LOGGER = logging.getLogger("one_preempt")
-LONGEST_PAUSE_S = 300
+# Who comes back is waited for with this patience: a front-end whose oned was away may be the next to lead.
+LONGEST_PAUSE_S = 60
 # What wakes the daemon early comes in bursts: one cycle answers all of a second.
 SHORTEST_PAUSE_S = 1.0
 SIGN_OF_LIFE_S = 60
@@ -137,18 +138,22 @@ def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, 
         began_s = time.monotonic()
         if alarm.take_hang_up():
             LOGGER.warning("SIGHUP is ignored: restart the daemon to have the configuration read")
-        report = _cycle(cycle, listeners)
+        came_of_it = _cycle(cycle, listeners)
         listeners.metrics.keep()
-        if report is None:
-            _sleep(alarm, next(pauses), interval_s)
-        else:
+        if isinstance(came_of_it, CycleReport):
             pauses = _pauses(interval_s)
             listeners.kept_socket.keep()
-            _sleep(alarm, _wait_s(report, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
+            _sleep(alarm, _wait_s(came_of_it, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
+        elif isinstance(came_of_it, AnotherDaemonWrites):
+            # It leaves as soon as it sees that this front-end leads, and until then nobody schedules.
+            pauses = _pauses(interval_s)
+            _sleep(alarm, interval_s, interval_s)
+        else:
+            _sleep(alarm, next(pauses), interval_s)
 
 
-def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | None:
-    """One cycle, told to all who listen; None where it failed."""
+def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | Exception:
+    """One cycle, told to all who listen; or why it failed."""
     began_s = time.monotonic()
     try:
         report = cycle.run()
@@ -159,12 +164,12 @@ def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | None:
         listeners.desk.tell(failed(str(error), time.monotonic() - began_s))
         listeners.log.failed(error)
         listeners.metrics.failed()
-        return None
-    except Exception:
+        return error
+    except Exception as defect:
         listeners.desk.tell(failed("a defect: see the log", time.monotonic() - began_s))
         LOGGER.exception("a cycle failed; the next one starts afresh")
         listeners.metrics.failed(defect=True)
-        return None
+        return defect
     duration_s = time.monotonic() - began_s
     listeners.desk.tell(went(report, duration_s))
     listeners.log.report(report)
@@ -191,7 +196,7 @@ def _pauses(interval_s: int) -> Iterator[float]:
     pause_s = float(interval_s)
     while True:
         yield pause_s
-        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 2, max(LONGEST_PAUSE_S, interval_s))
 
 
 def _wait_s(report: CycleReport, interval_s: int) -> float:

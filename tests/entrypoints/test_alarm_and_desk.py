@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import threading
 import time
+from contextlib import nullcontext
 from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from one_preempt.adapters.daemon_socket.messages import Message
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.verify import Violation
 from one_preempt.entrypoints import daemon
 from one_preempt.entrypoints.alarm import Alarm
+from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon_desk import Desk, LastCycle, failed, went
+from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
+from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.entrypoints.service_manager import notify
-from one_preempt.scheduling_cycle import CycleReport
+from one_preempt.ports import AnotherDaemonWrites, CloudUnavailable
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 
 LONG_S = 60.0
 
@@ -104,7 +112,52 @@ def test_systemd_has_a_sign_of_life_a_minute_however_long_a_ring_has_to_wait(
 
 
 def test_where_cycles_fail_the_pauses_between_them_grow_up_to_the_longest() -> None:
-    assert list(islice(daemon._pauses(30), 6)) == [30, 60, 120, 240, daemon.LONGEST_PAUSE_S, daemon.LONGEST_PAUSE_S]
+    assert list(islice(daemon._pauses(10), 5)) == [10, 20, 40, daemon.LONGEST_PAUSE_S, daemon.LONGEST_PAUSE_S]
+    assert list(islice(daemon._pauses(240), 2)) == [240, 240]
+
+
+class AlarmOfSomeSleeps:
+    """An alarm that does not ring, and is stopped after so many sleeps; how long they were to be."""
+
+    def __init__(self, sleeps: int) -> None:
+        self.slept_s: list[float] = []
+        self._sleeps = sleeps
+
+    @property
+    def stopped(self) -> bool:
+        return len(self.slept_s) == self._sleeps
+
+    def take_hang_up(self) -> bool:
+        return False
+
+    def sleep(self, longest_s: float, _shortest_s: float) -> bool:
+        self.slept_s.append(longest_s)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("failure", "pauses_s"),
+    [
+        (CloudUnavailable("oned is away"), [10, 20, 40, 60, 60]),
+        # This front-end leads, and nobody schedules until the one that led has seen that.
+        (AnotherDaemonWrites("another daemon writes"), [10, 10, 10, 10, 10]),
+    ],
+)
+def test_who_leads_looks_in_each_cycle_whether_the_former_leader_has_let_go(
+    failure: Exception, pauses_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fails:
+        def run(self) -> None:
+            raise failure
+
+    alarm = AlarmOfSomeSleeps(len(pauses_s))
+    monkeypatch.setattr(daemon, "_sleep", lambda _alarm, longest_s, shortest_s: alarm.sleep(longest_s, shortest_s))
+    kept = KeptSocket(lambda: nullcontext(lambda: True))
+    log, desk = CycleLog(logging.getLogger("of a test")), Desk(10, lambda: None)
+    listeners = daemon.Listeners(log, desk, kept, DaemonMetrics(Settings()))
+    settings = convert({"cycle_interval_s": 10}, Settings)
+    daemon._run_by_the_clock(cast(SchedulingCycle, Fails()), settings, cast(Alarm, alarm), listeners)
+    assert alarm.slept_s == pauses_s
 
 
 class Woken:

@@ -103,7 +103,8 @@ def test_a_cycle_that_finds_another_writer_leaves_the_socket_to_it(tmp_path: Pat
         waits.keep()
         cycle = cast(SchedulingCycle, FindsAnotherWriter())
         log, desk = CycleLog(logging.getLogger("of a test")), Desk(30, lambda: None)
-        assert look(cycle, Listeners(log, desk, waits, DaemonMetrics(Settings()))) is None
+        found = look(cycle, Listeners(log, desk, waits, DaemonMetrics(Settings())))
+        assert isinstance(found, AnotherDaemonWrites)
         assert who_answers(path) is None
 
 
