@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
-from one_preempt.core.suspendable import ways_out
+from one_preempt.core.suspendable import are_on_shared_storage, ways_out
 from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
@@ -59,7 +58,6 @@ class LeaseRoom(Struct, frozen=True):
 
 
 NO_ROOM = LeaseRoom()
-_size = attrgetter("cpu_centi", "memory_mib")
 
 
 def is_return_promised(lease: Lease) -> bool:
@@ -100,7 +98,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
     amounts = amounts_of(on_hosts)
     known: list[Stay] = []
-    lasts, until_s = _are_on_shared_storage(state, vms), None
+    lasts, until_s = are_on_shared_storage(state.snapshot, vms), None
     if on_hosts:
         # A victim's room is its preemptor's already, whoever else may not be suspended; one that failed stays there.
         is_victim = lease.id in surroundings.victims and lease.state is not LeaseState.FAILED
@@ -140,11 +138,6 @@ def _given_back_resting(
     return tuple(index[vm.history[-1].host_id] for vm in there), amounts_of(there)
 
 
-def _are_on_shared_storage(state: ClusterState, vms: Sequence[VirtualMachine]) -> bool:
-    stores = [state.snapshot.datastores.get(one) for one in {vm.history[-1].datastore_id for vm in vms if vm.history}]
-    return all(store is not None and store.shared for store in stores)
-
-
 def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
     """For how long a lease that starts now takes its room, until its VMs run included; None where nobody knows."""
     if lease.foreseen_s is None:
@@ -162,7 +155,7 @@ def _copies_s(rules: ImageStagingRules, lease: Lease, vms: Sequence[VirtualMachi
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
     """What each VM takes: CPU in hundredths, MiB."""
-    return tuple(map(_size, vms))
+    return tuple([(vm.cpu_centi, vm.memory_mib) for vm in vms])
 
 
 def _running_stay(

@@ -7,7 +7,6 @@ last reconciliation found only saves looking again at what has not changed since
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -41,7 +40,6 @@ from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, Settl
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
 _DONE = "DONE"
-_sizes = attrgetter("max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib")
 
 _Value = TypeVar("_Value")
 
@@ -210,7 +208,7 @@ def _transitions(
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
             after = vm.state_name if vm is not None else _DONE if before else ""
             if after != before and vm_id not in unreadable:
-                at_s = reached_s.get((vm_id, after), now_s)
+                at_s = reached_s.get((vm_id, after), now_s) if reached_s else now_s
                 host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
                 found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
     return tuple(found)
@@ -220,10 +218,14 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
     """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
     found = []
     for host in hosts:
-        known, sizes = ledger.host_capacities.get(host.id), _sizes(host)
-        if (known is None or _sizes(known) != sizes) and host.total_cpu_centi > 0:
+        known, sizes = ledger.host_capacities.get(host.id), _sizes_of(host)
+        if (known is None or _sizes_of(known) != sizes) and host.total_cpu_centi > 0:
             found.append(HostCapacity(host.id, now_s, *sizes))
     return tuple(found)
+
+
+def _sizes_of(one: Host | HostCapacity) -> tuple[int, int, int, int]:
+    return one.max_cpu_centi, one.max_memory_kib, one.total_cpu_centi, one.total_memory_kib
 
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:

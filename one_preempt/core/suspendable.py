@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import Mode
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, start_s
@@ -52,11 +53,10 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     return first_methods_of(state.snapshot, lease, kinds, policies.victims)
 
 
-def is_on_shared_storage(state: ClusterState, lease: Lease) -> bool:
-    """No VM of it has its memory image written to the disks of one host."""
-    histories = [state.snapshot.vms[vm_id].history for vm_id in lease.vm_ids]
-    stores = map(state.snapshot.datastores.get, {history[-1].datastore_id for history in histories if history})
-    return all(store is None or store.shared for store in stores)
+def are_on_shared_storage(snapshot: PoolSnapshot, vms: Iterable[VirtualMachine]) -> bool:
+    """None of them has its memory image written to the disks of one host, as far as that is known."""
+    stores = map(snapshot.datastores.get, {vm.history[-1].datastore_id for vm in vms if vm.history})
+    return not [store for store in stores if store is not None and not store.shared]
 
 
 def worth_s(

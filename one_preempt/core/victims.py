@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from itertools import groupby
 
 from msgspec import Struct
 
@@ -210,26 +210,33 @@ def first_methods_of(
     return tuple(chosen)
 
 
-_DECIDES = attrgetter(
-    "memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions", "uid", "service_id",
-    "virtual_router_id",
-)  # fmt: skip
-
-
 def kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:
     """VMs that each stand for so many in a row: the same spares them, and they can leave by the same methods."""
     kinds: list[tuple[VirtualMachine, int]] = []
-    before: tuple[object, ...] | None = None
-    for vm in vms:
-        datastore_id = vm.history[-1].datastore_id if vm.history else None
-        decides = (datastore_id, *_DECIDES(vm))
-        if decides == before:
-            kinds[-1] = (kinds[-1][0], kinds[-1][1] + 1)
-            continue
-        kinds.append((vm, 1))
-        datastore = _system_datastore(snapshot, vm)
-        before = None if datastore is not None and not datastore.shared else decides
+    for _, alike in groupby(vms, _leaves_by):
+        first, *others = alike
+        datastore = _system_datastore(snapshot, first)
+        if datastore is None or datastore.shared:
+            kinds.append((first, 1 + len(others)))
+        else:
+            kinds += [(vm, 1) for vm in (first, *others)]
     return kinds
+
+
+def _leaves_by(vm: VirtualMachine) -> tuple[object, ...]:
+    """VMs that agree in this leave alike, but for the room on the disks of their own hosts."""
+    return (
+        vm.history[-1].datastore_id if vm.history else None,
+        vm.memory_mib,
+        vm.lock_level,
+        vm.pci_requests,
+        vm.topology,
+        vm.disks,
+        vm.scheduled_actions,
+        vm.uid,
+        vm.service_id,
+        vm.virtual_router_id,
+    )
 
 
 def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]:

@@ -20,10 +20,10 @@ from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, 
 from one_preempt.core.admission.standing import (
     CHANGE_REFUSED,
     Review,
+    judged_by,
     may_preempt,
     review,
     stays_as_admitted,
-    what_it_asks,
 )
 from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
@@ -94,7 +94,7 @@ def admit(
     vm_ids = sorted(vms) if concerned is None else concerned.vm_ids
     newcomers = _present([vm_id for vm_id in vm_ids if vm_id not in desk.served], vms)
     # The members of a gang come one after the other, and mostly share one description.
-    for _, alike in groupby(newcomers, _is_judged_by):
+    for _, alike in groupby(newcomers, _received_by):
         desk.receive(list(alike))
     desk.close_gangs()
     return Admission(
@@ -108,9 +108,9 @@ def _present(vm_ids: Iterable[int], vms: Mapping[int, VirtualMachine]) -> list[V
     return [vm for vm_id in vm_ids if (vm := vms.get(vm_id)) is not None and vm.state is not _DONE]
 
 
-def _is_judged_by(vm: VirtualMachine) -> tuple[object, ...]:
-    """The same is said to VMs that agree in this."""
-    return vm.state in NOT_STARTED, what_it_asks(vm)
+def _received_by(vm: VirtualMachine) -> tuple[object, ...]:
+    """The same is said to newcomers that agree in this."""
+    return vm.state in NOT_STARTED, judged_by(vm)
 
 
 class _AdmissionDesk(Struct):

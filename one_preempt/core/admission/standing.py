@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import groupby
-from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +23,6 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 CHANGE_REFUSED = "change-refused"
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
-_asks = attrgetter("uid", "gid", "uname", "gname", "template_id", "user_template")
 
 
 class Review(Struct, frozen=True):
@@ -57,10 +55,9 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
-def what_it_asks(vm: VirtualMachine) -> tuple[object, ...]:
-    """Whatever is said to the claims of a VM is said to all that ask the same: the rules look at nothing else."""
-    asked: tuple[object, ...] = _asks(vm)
-    return asked
+def judged_by(vm: VirtualMachine) -> tuple[object, ...]:
+    """Whatever is said to the claims of a VM is said to all that agree in this: the rules look at nothing else."""
+    return vm.uid, vm.gid, vm.uname, vm.gname, vm.template_id, vm.user_template
 
 
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
@@ -70,7 +67,7 @@ def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
 
 def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     """The first one, and every one that does not ask like the one before it: hundreds of a gang are judged as one."""
-    return [next(alike) for _, alike in groupby(vms, _asks)]
+    return [next(alike) for _, alike in groupby(vms, judged_by)]
 
 
 def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:

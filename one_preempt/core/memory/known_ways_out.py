@@ -11,7 +11,7 @@ from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
-from one_preempt.core.suspendable import is_on_shared_storage, ways_out
+from one_preempt.core.suspendable import are_on_shared_storage, ways_out
 
 _PREEMPT = Overrun.PREEMPT
 
@@ -43,8 +43,9 @@ class KnownWaysOut:
         if known is not None and known.lease is lease and not state.paused:
             return known.methods
         methods = ways_out(state, policies, lease)
+        vms = state.snapshot.vms
         # What a host's own disks have left changes with whatever else is on it.
-        if not state.paused and is_on_shared_storage(state, lease):
+        if not state.paused and are_on_shared_storage(state.snapshot, [vms[vm_id] for vm_id in lease.vm_ids]):
             if len(self._known) > 2 * len(state.leases):
                 self._known.clear()
             self._known[lease.id] = _Known(lease, methods)
