@@ -113,7 +113,7 @@ def scheduled(
     return replay(jobs, decide)
 
 
-def overrun(site: Site[DemandT], lease_id: int, end_s: int) -> None:
+def overrun(site: object, lease_id: int, end_s: int) -> None:
     """The lease runs longer than expected: its room is held until then, even where it is promised."""
     if isinstance(site, AlikeNodes):
         held = site.take_out(lease_id)
