@@ -26,8 +26,8 @@ _OF_NO_ZONE = ""
 class SqlGatewayLedger:
     """A `GatewayLedger` in the database at `url`; see `KeptDatabase` for what opening does and raises."""
 
-    def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
-        self._database = KeptDatabase(url, GATEWAY_LEDGER, busy_timeout_s, makes=makes)
+    def __init__(self, url: str, *, makes: bool = True) -> None:
+        self._database = KeptDatabase(url, GATEWAY_LEDGER, BUSY_TIMEOUT_S, makes=makes)
 
     def acquire_writer(self) -> None:
         """Become the one gateway that writes, or keep being it; raises where another one is."""

@@ -29,16 +29,13 @@ class GuardedPowerControl:
     not, says so by `came_up` and `did_not_come_up`.
     """
 
-    def __init__(
-        self, control: PowerControl, clock: Clock, patience: PatienceSettings, standings: PowerStandings | None = None
-    ) -> None:
-        """`standings` are those that another one had."""
+    def __init__(self, control: PowerControl, clock: Clock, patience: PatienceSettings) -> None:
         self._control = control
         self._clock = clock
         self._patience = patience
         self._longest_s = patience.most_s
         self._lock = Lock()
-        self.remember(standings or {})
+        self.remember({})
 
     def switch_on(self, host: str) -> PowerOutcome:
         """Order the start, unless that failed too often of late."""

@@ -35,10 +35,10 @@ class Drawing(Struct):
             f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="{fill}"{body}'
         )
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str = INK, width: float = 1) -> None:
+    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str = INK) -> None:
         """A straight line."""
         ends = f'x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"'
-        self._elements.append(f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"/>')
+        self._elements.append(f'<line {ends} stroke="{stroke}" stroke-width="1"/>')
 
     def polyline(self, points: Sequence[tuple[float, float]], stroke: str) -> None:
         """Points joined by lines."""

@@ -59,10 +59,10 @@ def slowdowns(found: Iterable[Outcome]) -> list[float]:
     ]
 
 
-def bounded_slowdowns(found: Iterable[Outcome], bound_ms: int = BOUND_MS) -> list[float]:
-    """Response time over run time, which counts as at least `bound_ms`; at least 1."""
+def bounded_slowdowns(found: Iterable[Outcome]) -> list[float]:
+    """Response time over run time, which counts as at least `BOUND_MS`; at least 1."""
     return [
-        max(1.0, one.response_ms / max(bound_ms, 1000 * one.request.actual_duration_s))
+        max(1.0, one.response_ms / max(BOUND_MS, 1000 * one.request.actual_duration_s))
         for one in found
         if one.response_ms is not None
     ]

@@ -106,13 +106,13 @@ def with_deadlines(workload: Workload, factor: float, concerned: Concerned = eve
     return _changed(workload, f"deadlines after {factor:g} durations", concerned, nothing, constrained)
 
 
-def with_images(workload: Workload, images: Sequence[Image], seed: int, concerned: Concerned = everything) -> Workload:
+def with_images(workload: Workload, images: Sequence[Image], seed: int) -> Workload:
     """Images drawn with their shares, which add up to 1 (VW07 8.3: seven of 10 % and thirty of 1 %)."""
     drawn = _drawn(workload, [(image, image.share) for image in images], seed, "images")
     return _changed(
         workload,
         f"{len(images)} images (seed {seed})",
-        concerned,
+        everything,
         drawn,
         lambda request, image: replace(request, image=image.name, image_mib=image.size_mib),
     )

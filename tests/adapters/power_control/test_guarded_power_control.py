@@ -216,7 +216,8 @@ def test_what_is_remembered_survives_a_restart(
     control.answer = PowerAnswer.UNREACHABLE
     pauses(guarded, clock, 4)
     clock.set(clock.now_s() - 1)
-    restarted = GuardedPowerControl(control, clock, PATIENCE, guarded.standings())
+    restarted = GuardedPowerControl(control, clock, PATIENCE)
+    restarted.remember(guarded.standings())
     assert restarted.switch_on(HOST) == guarded.switch_on(HOST)
     assert restarted.switch_on(HOST).answer is PowerAnswer.HELD_BACK
 
