@@ -20,7 +20,7 @@ from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.enactment.power_recording import PowerRecorder
 from one_preempt.policy_registry import energy_policy
-from one_preempt.ports import PowerControl, PowerMemory
+from one_preempt.ports import PowerCalls, PowerControl, PowerMemory
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
@@ -79,8 +79,8 @@ class PowerPlay:
         self.reports: list[CycleReport] = []
         self.start_daemon()
 
-    def start_daemon(self) -> None:
-        """A process that knows nothing but its ledger."""
+    def start_daemon(self, calls: PowerCalls | None = None) -> None:
+        """A process that knows nothing but its ledger; `calls` in place of ones that are answered at once."""
         clock, cloud = self.cloud.clock, self.cloud
         settings = simulation_settings()
         if self.victims is not None:
@@ -88,14 +88,11 @@ class PowerPlay:
         if self.time is not None:
             settings = msgspec.structs.replace(settings, time=self.time)
         self.policies = replace(policies(settings), power=self.rules, tells_owners=False)
-        calls = ImmediatePowerCalls(self.control)
+        self.reader = SimulatedPoolReader(cloud)
+        calls = ImmediatePowerCalls(self.control) if calls is None else calls
+        self.power = PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._memory())
         around = Surroundings(
-            SimulatedPoolReader(cloud),
-            self.store,
-            self._enactor(),
-            clock,
-            power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._memory()),
-            recorder=PowerRecorder(self.store),
+            self.reader, self.store, self._enactor(), clock, power=self.power, recorder=PowerRecorder(self.store)
         )
         self.daemon = SchedulingCycle(around, self.policies, admission_rules(settings))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +22,11 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
+from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
+from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 from tests.power.power_play import Died, PowerPlay
 
@@ -62,11 +63,21 @@ class HungController(ImmediatePowerCalls):
         super().drop()
 
 
+class Told(ImmediatePowerCalls):
+    """Tells what it is given to tell."""
+
+    def __init__(self, play: PowerPlay, *told: PowerReport) -> None:
+        super().__init__(play.control)
+        self.told = list(told)
+
+    def take_reports(self) -> Sequence[PowerReport]:
+        return self.told
+
+
 def test_an_answer_that_comes_when_the_host_has_moved_on_is_that_of_no_other_order() -> None:
     play = PowerPlay(hosts=1)
     calls = HungController(play)
-    assert play.daemon._power is not None
-    play.daemon._power._calls = calls
+    play.start_daemon(calls)
     play.until(lambda: bool(calls.held))
     play.cloud.host_status(ONEADMIN, 0, HostStatus.ENABLED)
     vm = play.submit()
@@ -89,24 +100,22 @@ def test_an_answer_that_comes_when_the_host_has_moved_on_is_that_of_no_other_ord
     ],
 )
 def test_a_refused_stop_counts_for_the_stop_that_is_waited_for_alone(
-    phase: PowerPhase, attempts: int, outcome: Outcome | None, monkeypatch: pytest.MonkeyPatch
+    phase: PowerPhase, attempts: int, outcome: Outcome | None
 ) -> None:
     play = PowerPlay(hosts=1)
-    now_s, enactment = play.cloud.clock.now_s(), play.daemon._power
-    assert enactment is not None
+    now_s = play.cloud.clock.now_s()
     waits = PowerSequence(0, "node0", phase, now_s, "idle", "nobody is on it", attempts=attempts)
     play.store.apply(LedgerChanges(power_sequences=(waits,)))
     refused = PowerReport(0, PowerStepKind.SWITCH_OFF, REFUSED, now_s)
-    monkeypatch.setattr(enactment._calls, "take_reports", lambda: [refused])
-    enactment.take_reports()
+    play.start_daemon(Told(play, refused))
+    play.power.take_reports()
     assert play.store.power_sequences()[0].outcome is outcome
 
 
 def test_a_controller_that_has_not_answered_is_told_nothing_more() -> None:
     play = PowerPlay(hosts=1)
     calls = HungController(play)
-    assert play.daemon._power is not None
-    play.daemon._power._calls = calls
+    play.start_daemon(calls)
     play.until(lambda: bool(calls.held))
     play.pass_time(60)
     assert [report.kind for report in calls.held] == [PowerStepKind.SWITCH_OFF]
@@ -115,26 +124,23 @@ def test_a_controller_that_has_not_answered_is_told_nothing_more() -> None:
 
 def test_where_oned_does_not_answer_the_other_hosts_wait_for_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     play = PowerPlay(hosts=3)
-    assert play.daemon._power is not None
-    silent = SimpleNamespace(perform=lambda _step: CallResult(Outcome.UNKNOWN))
-    monkeypatch.setattr(play.daemon._power, "_hosts", silent)
+    monkeypatch.setattr(SimulatedHostEnactor, "perform", lambda _self, _step: CallResult(Outcome.UNKNOWN))
     play.until(lambda: any(report.power_results for report in play.reports))
     first = next(report for report in play.reports if report.power_results)
     assert first.plan is not None
     assert (len(first.plan.power_steps), len(first.power_results)) == (3, 1)
 
 
-def test_what_was_read_by_a_clock_that_was_set_back_since_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_by_a_clock_that_was_set_back_since_tells_nothing() -> None:
     """Whether it was read before an order or after it nobody knows any more."""
-    enactment, clock = PowerPlay(hosts=1).daemon._power, FixedClock(1000)
-    assert enactment is not None
-    monkeypatch.setattr(enactment, "_clock", clock)
+    play, clock = PowerPlay(hosts=1), FixedClock(1000)
+    calls = Told(play)
+    power = PowerEnactment(play.store, SimulatedHostEnactor(play.cloud), calls, clock)
 
     def known_after(*asked_at_s: int) -> list[int]:
-        read = [PowerReport(0, PowerStepKind.READ_POWER, READ, at_s, PowerStatus.OFF) for at_s in asked_at_s]
-        monkeypatch.setattr(enactment._calls, "take_reports", lambda: read)
-        enactment.take_reports()
-        return [report.asked_at_s for report in enactment.readings.values()]
+        calls.told = [PowerReport(0, PowerStepKind.READ_POWER, READ, at_s, PowerStatus.OFF) for at_s in asked_at_s]
+        power.take_reports()
+        return [report.asked_at_s for report in power.readings.values()]
 
     assert known_after(1001) == []
     assert known_after(1000) == [1000]
@@ -147,8 +153,7 @@ def test_what_was_read_by_a_clock_that_was_set_back_since_tells_nothing(monkeypa
 def test_a_late_answer_fails_no_waking() -> None:
     play = PowerPlay(hosts=1)
     calls = HungController(play)
-    assert play.daemon._power is not None
-    play.daemon._power._calls = calls
+    play.start_daemon(calls)
     play.until(lambda: bool(calls.held))
     play.cloud.host_status(ONEADMIN, 0, HostStatus.ENABLED)
     play.cloud.kill_host(0)
@@ -212,10 +217,9 @@ def test_who_does_not_lead_any_more_drops_its_orders_and_forgets_their_answers(
 ) -> None:
     play = PowerPlay(hosts=1)
     calls = HungController(play)
-    assert play.daemon._power is not None
-    play.daemon._power._calls = calls
+    play.start_daemon(calls)
     play.until(lambda: bool(calls.held))
-    read = play.daemon._reader.read
+    read = play.reader.read
 
     def away() -> PoolSnapshot:
         if reason == "oned is away":
@@ -223,9 +227,9 @@ def test_who_does_not_lead_any_more_drops_its_orders_and_forgets_their_answers(
         return replace(read(), raft_state=RaftState.FOLLOWER)
 
     with monkeypatch.context() as patch, suppress(CloudUnavailable):
-        patch.setattr(play.daemon._reader, "read", away)
+        patch.setattr(play.reader, "read", away)
         play.daemon.run()
-    assert (calls.held, dict(play.daemon._power.readings)) == ([], {})
+    assert (calls.held, dict(play.power.readings)) == ([], {})
     # It leads again, and the order that nobody has answered is put again.
     calls.hangs = False
     play.until(lambda: play.asleep() == [0])

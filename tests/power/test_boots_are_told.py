@@ -141,9 +141,7 @@ def test_what_came_up_is_forgiven_after_a_restart_as_well(stuck: Guarded) -> Non
 
 def test_a_process_that_did_not_act_meanwhile_learns_what_another_one_has_written(stuck: Guarded) -> None:
     play = stuck.play
-    enactment = play.daemon._power
-    assert enactment is not None
-    enactment.step_down()
+    play.power.step_down()
     stuck.guard.remember({})
     play.cycle()
     assert stuck.failed_boots() == 1

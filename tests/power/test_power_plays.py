@@ -449,7 +449,7 @@ def test_who_no_longer_leads_once_a_plan_is_made_switches_nothing(monkeypatch: p
     def led_by_another_from_now_on(plan: Plan) -> None:
         record(plan)
         if plan.power_sequences:
-            monkeypatch.setattr(play.daemon._reader, "read_raft_state", lambda: RaftState.FOLLOWER)
+            monkeypatch.setattr(play.reader, "read_raft_state", lambda: RaftState.FOLLOWER)
 
     monkeypatch.setattr(play.store, "record_plan", led_by_another_from_now_on)
     play.pass_time(60)
