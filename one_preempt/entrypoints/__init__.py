@@ -1,1 +1,1 @@
-"""Ways in: the command line and the daemon."""
+"""Ways in: the command line, the daemon, the gateway's service, OpenNebula's driver and hook, the demonstration."""

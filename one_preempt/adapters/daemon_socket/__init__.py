@@ -1,1 +1,1 @@
-"""The socket by which `place`, the hooks and the commands talk to the daemon: one question a connection."""
+"""Sockets by which `place`, hooks and commands talk to the daemon, and users to the gateway: one question a connection."""
