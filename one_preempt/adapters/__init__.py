@@ -1,1 +1,1 @@
-"""The ports, implemented over the real world: OpenNebula, a database, recordings, power controllers, images on hosts."""
+"""The ports, implemented over the real world: OpenNebula, a database, recordings, power control, images."""

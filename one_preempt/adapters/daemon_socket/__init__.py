@@ -1,1 +1,1 @@
-"""Sockets by which `place`, hooks and commands talk to the daemon, and users to the gateway: one question a connection."""
+"""How `place`, hooks and commands talk to the daemon, and users to the gateway: a socket, one question a connection."""
