@@ -23,7 +23,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
-from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.outcome import NOTHING_DONE, Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
@@ -56,7 +56,6 @@ RECOUNT_EVERY = 100
 
 _CHECKED = Reason("checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check")
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
-_NOTHING_DONE = frozenset({Outcome.REFUSED, Outcome.DROPPED})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
 _lease_id = attrgetter("lease_id")
 Told = TypeVar("Told")
@@ -363,7 +362,7 @@ class SchedulingCycle:
                 continue
             results.append((action, self._issue(action)))
             if starts:
-                begun.setdefault(action.lease_id, results[-1][1].outcome not in _NOTHING_DONE)
+                begun.setdefault(action.lease_id, results[-1][1].outcome not in NOTHING_DONE)
             unanswered += results[-1][1].outcome is Outcome.UNKNOWN
             if unanswered == UNANSWERED_AT_MOST:
                 # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.

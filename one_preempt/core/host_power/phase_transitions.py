@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.outcome import NOTHING_DONE, Outcome
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     LOSING_POWER,
@@ -23,7 +23,6 @@ from one_preempt.core.reconciliation.observation import SETTLING_S
 
 # What is to be switched on and was not told to yet has its boot counted from so long before at most.
 CLOCK_RESTARTS_S = 60
-_NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 # The same of what is put to power control, which says DROPPED of a host that changed hands.
 _NOTHING_CAME_OF_IT = (Outcome.REFUSED, Outcome.HELD_BACK)
 # Codes for `reason_code` of what is not begun by a plan.
@@ -167,7 +166,7 @@ def _with_failure(sequence: PowerSequence, rules: PowerRules, now_s: int, text: 
 def _disabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
     state = sight.host.state
     if state is HostState.DISABLED:
-        ours = sequence.attempts > 0 and sequence.outcome not in _NOTHING_DONE
+        ours = sequence.attempts > 0 and sequence.outcome not in NOTHING_DONE
         return next_phase(sequence, PowerPhase.EMPTYING, now_s) if ours else _taken_over(sequence, now_s, state)
     if sequence.outcome is Outcome.REFUSED:
         text = f"OpenNebula does not disable it: {sequence.answer_text}"
@@ -205,7 +204,7 @@ def _emptying(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
 def _going_offline(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
     state = sight.host.state
     if state is HostState.OFFLINE:
-        ours = sequence.attempts > 0 and sequence.outcome not in _NOTHING_DONE
+        ours = sequence.attempts > 0 and sequence.outcome not in NOTHING_DONE
         return next_phase(sequence, PowerPhase.CHECKING, now_s) if ours else _taken_over(sequence, now_s, state)
     if state is not HostState.DISABLED:
         return _taken_over(sequence, now_s, state)

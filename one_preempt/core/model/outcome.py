@@ -16,3 +16,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
     DROPPED = "dropped"
     HELD_BACK = "held-back"
+
+
+NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
+"""The outcomes after which it is sure that oned did not do what it was to do."""

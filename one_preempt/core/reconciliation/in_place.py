@@ -15,12 +15,10 @@ from msgspec import Struct
 
 from one_preempt.core.lease_status import says_in_place
 from one_preempt.core.model.ledger import ActionRecord
-from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.outcome import NOTHING_DONE
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
-
-_NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 
 
 class Preempted(Protocol):
@@ -57,7 +55,7 @@ def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases
     locks: set[int] = set()
     for _, record in sorted(actions.items()) if actions else ():
         vm = snapshot.vms.get(record.vm_id)
-        if vm is None or record.attempts == 0 or record.outcome in _NOT_DONE:
+        if vm is None or record.attempts == 0 or record.outcome in NOTHING_DONE:
             continue
         if record.kind is ActionKind.SUSPEND and _is_saved(vm) and vm.host_id == record.host_id:
             occasions[vm.id] = record.preemption_id or record.id

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
-from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.outcome import NOTHING_DONE, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, SUSPENDED_STATES, LcmState, VirtualMachine, VmState
 
@@ -105,7 +105,7 @@ def _suspending(record: ActionRecord, vm: VirtualMachine) -> Progress:
     """LASTING while the VM rests on the host where we suspended it, and until it runs again."""
     if not vm.holds_capacity or vm.host_id != record.host_id:
         return Progress.DONE
-    if record.outcome in (Outcome.REFUSED, Outcome.DROPPED):
+    if record.outcome in NOTHING_DONE:
         return Progress.FAILED
     if vm.state_name == LcmState.SAVE_SUSPEND.name:
         return Progress.UNDER_WAY
@@ -117,7 +117,7 @@ def _suspending(record: ActionRecord, vm: VirtualMachine) -> Progress:
 def _locking(record: ActionRecord, vm: VirtualMachine) -> Progress:
     """A lock takes effect with the answer. LOCK: LASTING while the lock is there."""
     locked = vm.lock_level is PREEMPTION_LOCK
-    if record.outcome in (Outcome.REFUSED, Outcome.DROPPED):
+    if record.outcome in NOTHING_DONE:
         return Progress.FAILED
     if record.kind is ActionKind.LOCK:
         if locked:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord, Ledger
-from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.outcome import NOTHING_DONE
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
@@ -22,7 +22,6 @@ CANCELLED = "cancelled"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
 _DONE, _DEPLOY = Progress.DONE, ActionKind.DEPLOY
-_NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 _SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 
@@ -77,7 +76,7 @@ def settle_actions(
 
 def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:
     """It leaves its host or has left it, or rests there, by our hand."""
-    if record.outcome in _NOT_DONE and record.attempts == 1:
+    if record.outcome in NOTHING_DONE and record.attempts == 1:
         # By somebody else's, which is why oned did not take ours. Of several calls it may have taken an earlier one.
         return False
     if record.kind is ActionKind.SUSPEND:
