@@ -110,7 +110,7 @@ def expected_hosts(state: ClusterState, rules: PowerRules, known: ExpectedHosts 
 
 def _nothing_expected(hosts: HostTable, under: tuple[object, ...]) -> ExpectedHosts:
     """Every host is on, as far as is known."""
-    times, amounts, nowhere = np.zeros_like(hosts.ids), np.zeros_like(hosts.free), _mask(hosts, ())
+    times, amounts, nowhere = np.zeros_like(hosts.ids), np.zeros_like(hosts.free), np.zeros_like(hosts.accepts_vms)
     return ExpectedHosts({}, {}, times, {}, amounts, amounts, nowhere, nowhere, under, {}, {}, {})
 
 
@@ -166,12 +166,6 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
     found.full[row] = known if known == full else full
     found.free[row] = _free_of(awake)
     found.capacity[row] = (awake.capacity.cpu_centi, awake.capacity.memory_mib)
-
-
-def _mask(hosts: HostTable, rows: Iterable[int]) -> BoolArray:
-    mask = np.zeros_like(hosts.accepts_vms)
-    mask[list(rows)] = True
-    return mask
 
 
 def first_switching_s(rules: PowerRules, from_s: int) -> int:

@@ -126,9 +126,7 @@ def _judged(results: SweepResults, claim: Claim) -> Claim:
 def _pap_fewer(results: SweepResults) -> Claim:
     """Against each of the others, which the paper tests against LRF-RND alone."""
     tests = {other: results.test(PAP_RND, other, VM_PREEMPTIONS) for other in OTHERS}
-    told = "; ".join(
-        f"{other} {_percent(results, PAP_RND, other, VM_PREEMPTIONS):+.0f} %{_p(test)}" for other, test in tests.items()
-    )
+    told = "; ".join(f"{other} {_percent(results, PAP_RND, other):+.0f} %{_p(test)}" for other, test in tests.items())
     fewer = all(test is not None and test.difference.mean < 0 and test.p < SIGNIFICANT_P for test in tests.values())
     text = "PAP-RND preempts fewer VMs than LRF-RND, BCF-RND and RR, p < 0.05"
     return Claim(text, PUBLISHED_PAP[results.sweep], told, fewer, results.extent.required)
@@ -145,7 +143,7 @@ def _rtdp_fewer(results: SweepResults) -> Claim:
 def _far_fewer(results: SweepResults) -> Claim:
     """The abstract's figure; in the sweep of durations the text says it of the long ones."""
     least = LONG_S if results.sweep == DURATIONS else 0
-    fewer = {other: 0 - _percent(results, PAP_RTDP, other, VM_PREEMPTIONS, least) for other in OTHERS}
+    fewer = {other: 0 - _percent(results, PAP_RTDP, other, least) for other in OTHERS}
     told = ", ".join(f"{other} {percent:.0f} %" for other, percent in fewer.items())
     above = f", durations above {LONG_S} s" if least else ""
     return Claim(
@@ -214,10 +212,10 @@ def _grows(results: SweepResults) -> Claim:
     return Claim("VM preemptions grow along the sweep", "figure", ", ".join(told), grows, required=False)
 
 
-def _percent(results: SweepResults, policy: str, other: str, figure: str, least: float = 0) -> float:
-    """How much more the policy has than another, of the means."""
-    of_other = results.mean(other, figure, least)
-    return 100 * (results.mean(policy, figure, least) / of_other - 1) if of_other else 0.0
+def _percent(results: SweepResults, policy: str, other: str, least: float = 0) -> float:
+    """How many more VM preemptions the policy has than another, of the means."""
+    of_other = results.mean(other, VM_PREEMPTIONS, least)
+    return 100 * (results.mean(policy, VM_PREEMPTIONS, least) / of_other - 1) if of_other else 0.0
 
 
 def _interval(test: TTest | None, decimals: int = 0) -> str:
