@@ -289,7 +289,7 @@ def simulated_cycle(
     from one_preempt.surroundings import Surroundings
 
     may_rank_by_load = settings.matchmaker.host_policy.casefold() not in _NEVER_BY_LOAD
-    reader = SimulatedPoolReader(cloud, monitors_hosts=may_rank_by_load, live_views=True)
+    reader = SimulatedPoolReader(cloud, monitors_hosts=may_rank_by_load, unlimited_quotas=False, live_views=True)
     store = MemoryLeaseStore(keep_log=False, live_views=True)
     power = None
     if control is not None:

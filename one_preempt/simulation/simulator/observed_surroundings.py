@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from one_preempt.core.model.access import AclRule, Group, Quota, User
 from one_preempt.core.model.infrastructure import (
     Cluster,
@@ -20,7 +22,6 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimGroup,
     SimNetwork,
     SimPermissions,
-    SimQuotas,
     SimRole,
     SimUser,
     SimVmGroup,
@@ -148,8 +149,8 @@ def _role_sets(group: SimVmGroup, name: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(role.strip() for role in rule.split(",") if role.strip()) for rule in rules)
 
 
-def observed_user(user: SimUser, series_7: bool) -> User:
-    """A user with quotas."""
+def observed_user(user: SimUser, quotas: tuple[Quota, ...]) -> User:
+    """A user with these quotas."""
     return User(
         id=user.id,
         name=user.name,
@@ -157,13 +158,13 @@ def observed_user(user: SimUser, series_7: bool) -> User:
         gname=user.gname,
         group_ids=tuple(user.group_ids),
         enabled=user.enabled,
-        vm_quotas=observed_quotas(user.quotas, series_7),
+        vm_quotas=quotas,
     )
 
 
-def observed_group(group: SimGroup, series_7: bool) -> Group:
-    """A group with quotas."""
-    return Group(group.id, group.name, tuple(group.user_ids), observed_quotas(group.quotas, series_7))
+def observed_group(group: SimGroup, quotas: tuple[Quota, ...]) -> Group:
+    """A group with these quotas."""
+    return Group(group.id, group.name, tuple(group.user_ids), quotas)
 
 
 def observed_rule(rule: SimAcl) -> AclRule:
@@ -171,10 +172,10 @@ def observed_rule(rule: SimAcl) -> AclRule:
     return AclRule(rule.id, rule.user, rule.resource, rule.rights, rule.zone)
 
 
-def observed_quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
-    """The quotas of a user or a group."""
+def observed_quotas(quotas: Iterable[SimVmQuota], series_7: bool) -> tuple[Quota, ...]:
+    """Quotas for VMs of a user or a group."""
     metrics = _METRICS_OF_7 if series_7 else _METRICS_OF_6
-    return tuple([_quota(quota, metrics) for quota in quotas.vm])
+    return tuple([_quota(quota, metrics) for quota in quotas])
 
 
 def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from one_preempt.core.model.access import Directory, Group, User
+from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.objects import SimVm
+from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimUser, SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, loaded_host, observed_host
 from one_preempt.simulation.simulator.observed_surroundings import (
@@ -66,9 +66,18 @@ class SimulatedPoolReader:
     until its next reading. Who compares two snapshots or keeps one needs copies.
     """
 
-    def __init__(self, cloud: SimulatedCloud, *, monitors_hosts: bool = True, live_views: bool = False) -> None:
-        """Without `monitors_hosts` the hosts show no monitoring records, which only ranks by load ask for."""
+    def __init__(
+        self,
+        cloud: SimulatedCloud,
+        *,
+        monitors_hosts: bool = True,
+        unlimited_quotas: bool = True,
+        live_views: bool = False,
+    ) -> None:
+        """Without `monitors_hosts` the hosts show no monitoring records, which only ranks by load ask for; without
+        `unlimited_quotas` users and groups show no quota that has no limit, of which the use decides nothing."""
         self._cloud = cloud
+        self._unlimited_quotas = unlimited_quotas
         self._live_views = live_views
         self._monitors_hosts = monitors_hosts
         self._log = cloud.changes.open()
@@ -195,9 +204,8 @@ class SimulatedPoolReader:
         self._clusters = clusters
         self._read_networks()
         self._read_datastores()
-        series_7 = cloud.is_series_7
-        self._users = {user.id: observed_user(user, series_7) for _, user in sorted(cloud.users.items())}
-        self._groups = {group.id: observed_group(group, series_7) for _, group in sorted(cloud.groups.items())}
+        self._users = {uid: observed_user(user, self._quotas(user)) for uid, user in sorted(cloud.users.items())}
+        self._groups = {gid: observed_group(group, self._quotas(group)) for gid, group in sorted(cloud.groups.items())}
         rules = tuple(observed_rule(rule) for _, rule in sorted(cloud.acls.items()))
         self._directory = Directory(self._users, self._groups, rules)
 
@@ -211,14 +219,18 @@ class SimulatedPoolReader:
         self._datastores = {datastore.id: observed_datastore(datastore) for _, datastore in datastores}
 
     def _read_holders(self, holders: set[tuple[bool, int]]) -> None:
-        cloud, series_7 = self._cloud, self._cloud.is_series_7
-        users, groups = self._users.copy(), self._groups.copy()
+        """The quotas of users and groups that used them."""
+        cloud, users, groups = self._cloud, self._users, self._groups
         for is_user, holder_id in sorted(holders):
-            if is_user:
-                quotas = observed_quotas(cloud.users[holder_id].quotas, series_7)
-                users[holder_id] = replace(users[holder_id], vm_quotas=quotas)
-            else:
-                quotas = observed_quotas(cloud.groups[holder_id].quotas, series_7)
-                groups[holder_id] = replace(groups[holder_id], vm_quotas=quotas)
-        self._users, self._groups = users, groups
-        self._directory = Directory(users, groups, self._directory.acl_rules)
+            quotas = self._quotas(cloud.users[holder_id] if is_user else cloud.groups[holder_id])
+            if is_user and quotas != users[holder_id].vm_quotas:
+                users = {**users, holder_id: replace(users[holder_id], vm_quotas=quotas)}
+            elif not is_user and quotas != groups[holder_id].vm_quotas:
+                groups = {**groups, holder_id: replace(groups[holder_id], vm_quotas=quotas)}
+        if users is not self._users or groups is not self._groups:
+            self._users, self._groups = users, groups
+            self._directory = Directory(users, groups, self._directory.acl_rules)
+
+    def _quotas(self, holder: SimUser | SimGroup) -> tuple[Quota, ...]:
+        shown = [quota for quota in holder.quotas.vm if quota.limits or self._unlimited_quotas]
+        return observed_quotas(shown, self._cloud.is_series_7) if shown else ()

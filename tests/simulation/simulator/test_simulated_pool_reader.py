@@ -28,6 +28,8 @@ from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.faults import Fault
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
+from one_preempt.simulation.simulator.site import LOCALS, build_cloud
+from tests.simulation.simulator.small_stories import TWO_HOSTS
 
 # What no decision can hang on, and the simulator does not keep fresh.
 UNTOLD = {
@@ -164,6 +166,21 @@ def test_what_did_not_change_is_not_read_again(cloud: SimulatedCloud) -> None:
     assert before.vms[0].state_name == "RUNNING"
     assert all(after.hosts[host_id] is before.hosts[host_id] for host_id in after.hosts)
     assert after.directory is before.directory
+
+
+def test_quotas_without_a_limit_are_left_out_where_nobody_asks_for_them() -> None:
+    cloud = build_cloud(TWO_HOSTS)
+    owner = next(user for user in cloud.users.values() if user.name == LOCALS)
+    reader = SimulatedPoolReader(cloud, unlimited_quotas=False)
+    before = reader.read().directory
+    cloud.add_vms(cloud.caller(owner.id), PLAIN, 2)
+    assert reader.read().directory is before
+    cloud.user_quota(ONEADMIN, owner.id, 'VM = [ VMS = "7" ]')
+    cloud.add_vms(cloud.caller(owner.id), PLAIN, 3)
+    after = reader.read().directory
+    assert after.users[owner.id] == SimulatedPoolReader(cloud).read().directory.users[owner.id]
+    assert after.users[owner.id].vm_quotas[0].used["VMS"] == 5
+    assert after.groups == before.groups
 
 
 @pytest.mark.parametrize("seed", [3, 4])
