@@ -9,10 +9,10 @@ from msgspec import Struct
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
-_TO_START = (VmPhase.WAITING, VmPhase.OUT)
+_TO_START = frozenset({VmPhase.WAITING, VmPhase.OUT})
 
 
 class Turn(Struct, frozen=True):
@@ -42,7 +42,9 @@ def may_start(lease: Lease, vm: VirtualMachine) -> bool:
     return vm.state in DEPLOYABLE_STATES and (lease.explicit or vm.state is not VmState.HOLD)
 
 
-def startable(lease: Lease, members: Sequence[VirtualMachine]) -> list[VirtualMachine]:
+def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
-    waiting = [vm for vm in members if phase_of(vm) in _TO_START]
-    return waiting if not [vm for vm in waiting if not may_start(lease, vm)] else []
+    all_wait = phases_of(members) <= _TO_START
+    waiting = members if all_wait else [vm for vm in members if phase_of(vm) in _TO_START]
+    one_in_each_state = {vm.state: vm for vm in waiting}
+    return waiting if all(may_start(lease, vm) for vm in one_in_each_state.values()) else []

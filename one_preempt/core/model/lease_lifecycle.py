@@ -109,6 +109,12 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
     return _ACTIVE_PHASES.get(vm.lcm_state) or VmPhase.BUSY
 
 
+def phases_of(vms: Iterable[VirtualMachine]) -> frozenset[VmPhase]:
+    """What VMs are doing, each phase once: those of a gang mostly do the same."""
+    one_of_each = {(vm.state, vm.lcm_state): vm for vm in vms}
+    return frozenset([phase_of(vm) for vm in one_of_each.values()])
+
+
 def phase_in_place(vm: VirtualMachine) -> VmPhase:
     """The phase of a VM that we suspended on its host: LEAVING while it is saved, and then OUT."""
     if vm.is_suspended:
@@ -122,7 +128,10 @@ def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Con
 
     `in_place` are the ids of VMs that we suspended on their hosts.
     """
-    phases = frozenset([phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms])
+    if in_place:
+        phases = frozenset([phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms])
+    else:
+        phases = phases_of(vms)
     if not phases:
         return LeaseState.ENDED
     if _FAILED_PHASE in phases:

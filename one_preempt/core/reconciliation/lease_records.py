@@ -76,7 +76,7 @@ class RecordUpdate(Struct, frozen=True):
             return replace(record, ended_at_s=self.now_s)
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
-        watched = self.lately and self._was_not_running(record)
+        watched = self.lately and record.run_began_at_s is None and self._was_not_running(record)
         record = clocked(
             record,
             present,
@@ -101,8 +101,8 @@ class RecordUpdate(Struct, frozen=True):
 
     def _was_not_running(self, record: LeaseRecord) -> bool:
         """Were they all seen, one of them not running?"""
-        states = [self.states_before.get(vm_id, "") for vm_id in record.vm_ids]
-        return "" not in states and states.count(_RUNNING) < len(states)
+        states = {self.states_before.get(vm_id, "") for vm_id in record.vm_ids}
+        return "" not in states and states != {_RUNNING}
 
 
 def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.matching.demands import returns_to_its_disks
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 
@@ -67,7 +67,7 @@ def clocked(
     `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run. `resting`
     are VMs that we suspended on their hosts. `has_lost_one`: one that was there when they were seen before is gone.
     """
-    served = [vm for vm in present if phase_of(vm) in _SERVED]
+    served = _served(present)
     began_at_s = record.run_began_at_s
     if began_at_s is None and not served:
         # Of a run that is over already nothing tells but what was heard.
@@ -97,6 +97,13 @@ def clocked(
     choose = min if kept else max
     ended_at_s = now_s if has_lost_one and not kept else choose(known, default=now_s)
     return replace(record, served_s=record.served_s + max(0, ended_at_s - began_at_s), run_began_at_s=None)
+
+
+def _served(present: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
+    phases = phases_of(present)
+    if phases <= _SERVED:
+        return present
+    return [] if phases.isdisjoint(_SERVED) else [vm for vm in present if phase_of(vm) in _SERVED]
 
 
 def _is_kept_from_running(vm: VirtualMachine, resting: Container[int], *, is_sent_out: bool) -> bool:
