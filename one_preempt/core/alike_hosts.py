@@ -13,7 +13,6 @@ from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 
@@ -112,20 +111,22 @@ class AlikeHosts:
     def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
         """The kind of a lease's VMs where they are alike and may go anywhere."""
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-        kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
         is_odd = _is_odd(lease, room)
-        if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
+        # No device, pinned core or companion prefers a host.
+        kinds = {(vm.cpu_centi, vm.memory_mib, vm.pci_requests, vm.topology, vm.vm_group_id) for vm in vms}
+        cpu_centi, memory_mib, *prefers = next(iter(kinds))
+        if len(kinds) > 1 or is_odd or prefers != [(), None, None]:
             return _Seen(lease, None, False, is_odd)
-        rows = [state.hosts.index_by_id.get(host_id) for vm in vms if (host_id := vm.host_id) is not None]
+        host_ids = [vm.host_id for vm in vms]
+        waiting = [vm for vm, host_id in zip(vms, host_ids, strict=True) if host_id is None]
+        rows = [state.hosts.index_by_id.get(host_id) for host_id in host_ids if host_id is not None]
         anywhere, follows_load = all(row is not None and room.accepting[row] for row in rows), False
-        if len(rows) < len(vms):
-            waiting = [vm for vm in vms if vm.host_id is None]
-            are_alike = matchmaker.like_the_first(waiting) == len(waiting)
-            for vm in waiting[:1] if are_alike else waiting:
-                match = matchmaker.match(vm)
-                anywhere = anywhere and self._suits_anywhere(match, room)
-                follows_load = follows_load or match.follows_load
-        return _Seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)
+        are_alike = bool(waiting) and matchmaker.like_the_first(waiting) == len(waiting)
+        for vm in waiting[:1] if are_alike else waiting:
+            match = matchmaker.match(vm)
+            anywhere = anywhere and self._suits_anywhere(match, room)
+            follows_load = follows_load or match.follows_load
+        return _Seen(lease, (cpu_centi, memory_mib) if anywhere else None, follows_load, is_odd)
 
     def _suits_anywhere(self, match: HostMatch, room: ObservedRoom) -> bool:
         """No host that takes VMs is ruled out."""
@@ -168,11 +169,6 @@ def _is_odd(lease: Lease, room: ObservedRoom) -> bool:
     """What is promised to a gang of which some VMs run already would be counted for all of them."""
     stays = room.stays.get(lease.id, ())
     return len(stays) > 1 and any(stay.promise for stay in stays)
-
-
-def _is_plain(vm: VirtualMachine) -> bool:
-    """No device, pinned core or companion prefers a host."""
-    return not vm.pci_requests and vm.topology is None and vm.vm_group_id is None
 
 
 def _is(one: object, other: object) -> bool:

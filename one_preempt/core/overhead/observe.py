@@ -143,9 +143,9 @@ def _stretches(
     """The operations that actions consist of, as far as they have begun and oned, the bus or a look tells of them."""
     for record in records:
         vm = snapshot.vms.get(record.vm_id)
-        stay = vm.last_history if vm is not None else None
-        if vm is None or stay is None or record.outcome is not _ACCEPTED or not record.outcome_at_s:
+        if vm is None or not vm.history or record.outcome is not _ACCEPTED or not record.outcome_at_s:
             continue
+        stay = vm.history[-1]
         datastore = snapshot.datastores.get(stay.datastore_id)
         shared = datastore is None or datastore.shared
         lane = (stay.datastore_id, None if shared else stay.host_id)

@@ -31,7 +31,8 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
     read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
     if not read and not [vm for vm in vms if vm.history]:
         # By far the most: all that is new boots alike.
-        return _total_s([(vms[0], rates.at(None).boot_ms)] * len(vms) if vms else (), exclusion)
+        turns = min(1, len(vms)) if exclusion is Exclusion.NONE else len(vms)
+        return -(-turns * rates.at(None).boot_ms // MS_PER_S)
     took = [(vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms]
     return _total_s(took, exclusion) + (_again_s(vms, rates) if read else 0)
 
