@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.plan import Placement
@@ -65,19 +64,15 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
     return None
 
 
-_ASKED = attrgetter(
-    "uid", "gid", "cpu_centi", "memory_mib",
-    "automatic_requirements", "sched_requirements", "sched_rank",
-    "automatic_datastore_requirements", "sched_datastore_requirements", "sched_datastore_rank",
-    "automatic_nic_requirements", "nics", "disks", "pci_requests", "topology", "vm_group_id",
-    "state", "history", "extended", "user_template",
-)  # fmt: skip
-
-
 def asked_by(vm: VirtualMachine) -> tuple[object, ...]:
     """Nothing that a placement depends on tells VMs apart that ask for the same; others may be alike as well."""
-    asked: tuple[object, ...] = _ASKED(vm)
-    return asked
+    return (
+        vm.uid, vm.gid, vm.cpu_centi, vm.memory_mib,
+        vm.automatic_requirements, vm.sched_requirements, vm.sched_rank,
+        vm.automatic_datastore_requirements, vm.sched_datastore_requirements, vm.sched_datastore_rank,
+        vm.automatic_nic_requirements, vm.nics, vm.disks, vm.pci_requests, vm.topology, vm.vm_group_id,
+        vm.state, vm.history, vm.extended, vm.user_template,
+    )  # fmt: skip
 
 
 def like_the_first(vms: Sequence[VirtualMachine]) -> int:
