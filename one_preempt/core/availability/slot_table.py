@@ -3,8 +3,8 @@
 It answers from when on a gang fits together, and whether it fits exactly then (advance reservations, VW07). What has
 been reserved is taken back by naming it again.
 
-What is reserved is laid into the hosts' steps when somebody looks at them: where nodes are counted nobody does, and
-most of what is reserved is taken back without anybody having looked.
+What is reserved is laid into the hosts' steps when somebody looks at the time in which it is: where nodes are counted
+nobody does, and most of what is reserved is taken back without anybody having looked.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class SlotTable:
 
         These are the very objects that `reservations` has.
         """
-        return self._without(aside).lowest(start_s, END_OF_TIME_S if end_s is None else end_s)
+        return self._between(start_s, end_s, aside).lowest(start_s, _or_endless(end_s))
 
     def free_on(
         self, rows: Sequence[int], start_s: int, end_s: int | None, aside: tuple[SlotReservation, ...] = ()
     ) -> IntArray:
         """The same on some hosts, shape (rows, R)."""
-        return self._without(aside).lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
+        return self._between(start_s, end_s, aside).lowest_on(rows, start_s, _or_endless(end_s))
 
     def overbooked(self) -> Mapping[int, int]:
         """The rows of hosts on which at some time more is reserved than there is, and from when on that is over."""
@@ -257,6 +257,7 @@ class SlotTable:
         for one in ended:
             self._keep(one.lease_id, tuple(other for other in self._reservations[one.lease_id] if other is not one))
             self._to_take.pop(id(one), None)
+        self._to_give = [one for one in self._to_give if _end_of(one) > instant_s]
         ends_s = (_end_of(one) for known in self._reservations.values() for one in known)
         self._first_end_s = min(ends_s, default=END_OF_TIME_S)
 
@@ -266,11 +267,13 @@ class SlotTable:
         else:
             del self._reservations[lease_id]
 
+    def _between(self, start_s: int, end_s: int | None, aside: tuple[SlotReservation, ...]) -> HostSteps:
+        """Steps that are right between two instants, without some of what is reserved."""
+        return self._without(aside) if aside else self._laid_in(start_s, _or_endless(end_s))
+
     def _without(self, aside: tuple[SlotReservation, ...]) -> HostSteps:
         """The steps without some of what is reserved; remembered while nothing changes, for many ask the same."""
         steps = self._hosts
-        if not aside:
-            return steps
         as_of = (steps.number, self._laid_in_since_s)
         if as_of != self._asides_as_of or len(self._asides) >= _ASIDES:
             self._asides_as_of = as_of
@@ -287,6 +290,10 @@ class SlotTable:
     @property
     def _hosts(self) -> HostSteps:
         """The steps of all hosts, with everything laid in."""
+        return self._laid_in(self._since_s, END_OF_TIME_S)
+
+    def _laid_in(self, start_s: int, end_s: int) -> HostSteps:
+        """The same with what there is between two instants; of the rest perhaps nobody ever asks."""
         if self._laid_in_since_s < self._since_s:
             self._steps.forget_before(self._since_s)
             self._laid_in_since_s = self._since_s
@@ -294,11 +301,14 @@ class SlotTable:
             for row in np.flatnonzero(self._more.any(axis=1)).tolist():
                 self._steps.add(row, self._since_s, END_OF_TIME_S, self._more[row])
             self._more = None
-        if self._to_give or self._to_take:
-            for (start_s, end_s), by_row in _balance(self._to_give, self._to_take.values()).items():
-                _lay_in(self._steps, start_s, end_s, by_row)
-        self._to_give.clear()
-        self._to_take.clear()
+        given = [one for one in self._to_give if _meets(one, start_s, end_s)]
+        taken = [one for one in self._to_take.values() if _meets(one, start_s, end_s)]
+        for span, by_row in _balance(given, taken).items():
+            _lay_in(self._steps, *span, by_row)
+        if given:
+            self._to_give = [one for one in self._to_give if not _meets(one, start_s, end_s)]
+        for one in taken:
+            del self._to_take[id(one)]
         return self._steps
 
 
@@ -358,6 +368,11 @@ def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...
 
 def _end_of(reservation: SlotReservation) -> int:
     return END_OF_TIME_S if reservation.end_s is None else reservation.end_s
+
+
+def _meets(reservation: SlotReservation, start_s: int, end_s: int) -> bool:
+    """Some of it is between two instants, or borders on that."""
+    return reservation.start_s <= end_s and start_s <= _end_of(reservation)
 
 
 def _or_endless(duration_s: int | None) -> int:
