@@ -223,8 +223,10 @@ class HostSteps:
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant."""
-        self._known_overbooked = None
-        rows = np.flatnonzero(self._times[:, 1] <= instant_s)
+        if self._known_overbooked:
+            # Of what is overbooked some may be over; where nothing is, nothing becomes so.
+            self._known_overbooked = None
+        rows = (self._times[:, 1] <= instant_s).nonzero()[0]
         if len(rows):
             left = steps.forget_together(self._times[rows], self._free[:, rows], self._counts[rows], instant_s)
             self._times[rows], self._free[:, rows], self._counts[rows] = left

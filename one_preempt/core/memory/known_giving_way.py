@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 
 import numpy as np
 from msgspec import Struct
@@ -32,7 +33,7 @@ class KnownGivingWay:
         self._asked: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
         self._known: dict[int, GivingWay] = {}
         self._all: tuple[GivingWay, ...] = ()
-        self._by_row: Mapping[int, Sequence[GivingWay]] = {}
+        self._by_row: Mapping[int, Sequence[GivingWay]] | None = None
         self._last_ends_s: IntArray | None = None
 
     def on_hosts(
@@ -55,33 +56,34 @@ class KnownGivingWay:
         known = self._known.get(lease.id)
         return known if known is not None and known.lease is lease else None
 
-    def by_row(self, found: tuple[GivingWay, ...]) -> Mapping[int, Sequence[GivingWay]]:
-        """Who of all that were `found` is on each host, once for each VM there.
-
-        They, and whom `on_hosts` was asked about since the last time, are what is remembered.
-        """
+    def remember(self, found: tuple[GivingWay, ...]) -> None:
+        """All that give way; they, and whom `on_hosts` was asked about since the last time, are remembered."""
         self._there, self._asked = self._asked, {}
         self._known = {one.lease.id: one for one in found}
-        if len(found) != len(self._all) or not all(map(_is, found, self._all)):
+        if len(found) != len(self._all) or not all(map(is_, found, self._all)):
+            self._all, self._by_row, self._last_ends_s = found, None, None
+
+    def by_row(self) -> Mapping[int, Sequence[GivingWay]]:
+        """Who of all of them is on each host, once for each VM there."""
+        if self._by_row is None:
             by_row: dict[int, list[GivingWay]] = {}
-            for one in found:
+            for one in self._all:
                 for row in one.rows:
                     by_row.setdefault(row, []).append(one)
-            self._all, self._by_row, self._last_ends_s = found, by_row, None
+            self._by_row = by_row
         return self._by_row
 
     def last_ends_s(self, hosts: int) -> IntArray:
         """When the last of them leaves each of so many hosts by itself, shape (H,); 0 where none of them is."""
         if self._last_ends_s is None or len(self._last_ends_s) != hosts:
-            self._last_ends_s = np.zeros(hosts, dtype=np.int64)
-            for one in sorted(self._all, key=_ends_s):
-                self._last_ends_s[list(one.rows)] = _ends_s(one)
+            last_ends_s = [0] * hosts
+            for one in self._all:
+                ends_s = _ends_s(one)
+                for row in one.rows:
+                    last_ends_s[row] = max(last_ends_s[row], ends_s)
+            self._last_ends_s = np.array(last_ends_s, dtype=np.int64)
         return self._last_ends_s
 
 
 def _ends_s(one: GivingWay) -> int:
     return END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

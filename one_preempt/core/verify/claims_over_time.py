@@ -8,6 +8,7 @@ and more than was claimed without it. Only hosts that get something by the plan 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -152,9 +153,6 @@ class _ClaimReader:
     def __init__(self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool) -> None:
         plan = recount.plan
         self._host_ids, self._overruns_stay = host_ids, overruns_stay
-        hosts_then = [(host_id, recount.host_then(host_id)) for host_id in host_ids]
-        # Those that are not lost to whoever was promised them.
-        self._there = frozenset([host_id for host_id, host in hosts_then if host is not None and host.accepts_vms])
         new = [action for action in plan.actions if not recount.under_way(action)]
         self._recount = recount
         self._now_s = recount.state.now_s
@@ -167,6 +165,12 @@ class _ClaimReader:
         self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
         sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
         self._leaving = {False: _leavers(opened), True: _leavers((*opened, *plan.preemptions)) | sent_out}
+
+    @cached_property
+    def _there(self) -> Set[int]:
+        """Those of the hosts that are not lost to whoever was promised them."""
+        hosts_then = [(host_id, self._recount.host_then(host_id)) for host_id in self._host_ids]
+        return frozenset([host_id for host_id, host in hosts_then if host is not None and host.accepts_vms])
 
     def claims(self, lease: Lease, *, planned: bool) -> list[Claim]:
         """Where it is or starts now, or where room is made for it; and what it was promised after that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 
@@ -11,11 +11,10 @@ from one_preempt.core.memory.known_giving_way import GivingWay
 
 
 class FoundGivingWay(Struct):
-    """All who do, by lease id; None until somebody asks. `on_row` has them by the row of their host.
+    """All who do, by lease id; None until somebody asks.
 
     `at_stay` is by the lease of a stay: the last one that was asked about, and who of them will still be there then.
     """
 
     leases: tuple[GivingWay, ...] | None = None
-    on_row: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     at_stay: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)

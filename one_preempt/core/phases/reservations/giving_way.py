@@ -25,10 +25,11 @@ def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
 
 def _there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
     leases = giving_way(draft)
-    if draft.giving_way.on_row.keys().isdisjoint(stay.host_rows):
+    on_row = draft.memory.giving_way.by_row()
+    if on_row.keys().isdisjoint(stay.host_rows):
         return []
     if len(leases) > len(stay.host_rows):
-        found = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way.on_row.get(row, ())}
+        found = {one.lease.id: one for row in stay.host_rows for one in on_row.get(row, ())}
         leases = tuple([found[lease_id] for lease_id in sorted(found)])
     there = [
         one for one in leases if one.lease.id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
@@ -89,7 +90,7 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way.leases is None:
         draft.giving_way.leases = tuple(_giving_way(draft))
-        draft.giving_way.on_row = draft.memory.giving_way.by_row(draft.giving_way.leases)
+        draft.memory.giving_way.remember(draft.giving_way.leases)
     return draft.giving_way.leases
 
 
