@@ -226,7 +226,7 @@ def test_who_gives_way_is_who_is_found_from_scratch(
         anew = PlanDraft.begin(state, POLICIES, DecisionMemory())
 
         assert giving_way(draft) == giving_way(anew)
-        assert draft.giving_way.on_row == anew.giving_way.on_row
+        assert memory.giving_way.by_row() == anew.memory.giving_way.by_row()
         draft.remember()
 
 
