@@ -20,6 +20,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.preempting.decided_preemption import decided_preemption
 from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
@@ -349,7 +350,21 @@ def _there_is_time(
     if prepared is None:
         return False
     draft.wake_by(prepared.begin_s)
-    return now_s < prepared.begin_s
+    there_is_time = now_s < prepared.begin_s
+    if there_is_time and planned is not None and now_s < planned.begin_s:
+        # Until then it can still fall back upon those who were counted on.
+        draft.wake_by(planned.begin_s)
+    elif there_is_time:
+        _promise_where_they_leave(draft, wanted, choice)
+    return there_is_time
+
+
+def _promise_where_they_leave(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> None:
+    """Its own hosts nobody could leave in time any more: nobody else is to count on those who still can elsewhere."""
+    stays, there = draft.timeline.stays.get(wanted.lease.id, ()), _stay_then(wanted, choice)
+    is_elsewhere = bool(stays) and not stays[0].displaced and stays[0].host_rows != there.host_rows
+    if is_elsewhere and may_be_staged(draft, wanted.lease, wanted.vms, there):
+        book(draft, wanted.lease, (there, *stays[1:]))
 
 
 def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
