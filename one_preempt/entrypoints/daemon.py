@@ -178,8 +178,12 @@ def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | Except
 
 
 def _sleep(alarm: Alarm, longest_s: float, shortest_s: float) -> None:
-    """Sleep with a sign of life to systemd now and then: until rung, but for `shortest_s` at least."""
+    """Sleep with a sign of life to systemd now and then: until rung, but for `shortest_s` at least.
+
+    A ring never makes it longer: after a long cycle it would put off what is due before.
+    """
     began_s = time.monotonic()
+    shortest_s = min(shortest_s, longest_s)
     rung = False
     while not alarm.stopped:
         slept_s = time.monotonic() - began_s

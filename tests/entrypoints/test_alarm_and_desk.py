@@ -96,7 +96,7 @@ class AlarmOnVirtualTime:
 
 @pytest.mark.parametrize(
     ("rings_at_s", "shortest_s", "ends_at_s"),
-    [(20, 1, 20), (20, 1800, 1800), (20, 90, 90), (100, 90, 100), (9999, 1, 1800)],
+    [(20, 1, 20), (20, 1800, 1800), (20, 90, 90), (100, 90, 100), (9999, 1, 1800), (20, 3600, 1800)],
 )
 def test_systemd_has_a_sign_of_life_a_minute_however_long_a_ring_has_to_wait(
     rings_at_s: float, shortest_s: float, ends_at_s: float, monkeypatch: pytest.MonkeyPatch
