@@ -167,7 +167,6 @@ def test_a_host_without_any_attribute_is_no_special_case() -> None:
 
 NAMES = st.sampled_from(["A", "B", "C"])
 TEXTS = st.sampled_from(["", "x", "xy", "yx", "7", "7.0", "0.1", "-0.5", " 3x", "+7", "1e1", "9" * 19, "-", "."])
-Tree = tuple[object, ...]
 
 comparisons = st.one_of(
     st.tuples(st.just("number"), NAMES, st.sampled_from(["=", "!=", ">", "<", "@>"]), st.integers(-3, 8)),

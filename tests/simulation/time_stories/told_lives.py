@@ -37,10 +37,6 @@ class VmLife:
     believed: list[tuple[int, int | None]] = field(default_factory=list)
     gone_ms: int | None = None
 
-    def ran_by(self, at_ms: int) -> int:
-        """For how long it had run at an instant."""
-        return sum(min(at_ms, until or at_ms) - since for since, until in self.runs if since < at_ms)
-
 
 @dataclass(slots=True)
 class LeaseLife:
