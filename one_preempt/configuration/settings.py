@@ -331,10 +331,6 @@ def parse_settings(text: str, source: str) -> Settings:
         raise SettingsError(f"{source} is not YAML that can be used: {error}") from error
     if content is None:
         return Settings()
-    if isinstance(content, dict) and isinstance(content.get("power"), str):
-        raise SettingsError(
-            f"{source}: power is a section now, and this value belongs to its key mode: write power.mode"
-        )
     try:
         settings = msgspec.convert(content, Settings)
     except (msgspec.ValidationError, TypeError) as error:

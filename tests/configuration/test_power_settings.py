@@ -57,11 +57,6 @@ def test_what_cannot_be_used_is_one_message_that_names_the_key(text: str, messag
     assert "\n" not in str(raised.value)
 
 
-def test_the_word_that_stood_there_before_is_told_its_new_place() -> None:
-    with pytest.raises(SettingsError, match=r"power is a section now, .* write power\.mode"):
-        parse_settings("power: advise", "one_preempt.conf")
-
-
 def test_an_energy_policy_that_is_none_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownPolicy, match="no energy policy is named 'greedy'; there are: GESP"):
         energy_policy("greedy")
