@@ -43,6 +43,5 @@ def test_conservative_on_512_nodes_starts_every_job_as_the_plain_one_does(jobs: 
     assert production(jobs, 512, conservative.POLICY) == plain_conservative(jobs, 512)
 
 
-@pytest.mark.slow
 def test_conservative_on_144_nodes_starts_every_job_as_the_plain_one_does(jobs: list[Job]) -> None:
     assert production(jobs, 144, conservative.POLICY) == plain_conservative(jobs, 144)
