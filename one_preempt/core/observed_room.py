@@ -89,9 +89,9 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     is_preemptor = lease.id in surroundings.preemptors
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM
-    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    if not (reserved or is_preemptor or [vm for vm in vms if vm.history]):
+    if lease.state is LeaseState.WAITING and not (reserved or is_preemptor):
         return NO_ROOM
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
     index, resting = state.hosts.index_by_id, surroundings.resting
     on_hosts = [vm for vm in vms if vm.host_id in index and vm.id not in resting]
     rows: list[int] = []

@@ -46,5 +46,4 @@ def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[Virtu
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
     all_wait = phases_of(members) <= _TO_START
     waiting = members if all_wait else [vm for vm in members if phase_of(vm) in _TO_START]
-    one_in_each_state = {vm.state: vm for vm in waiting}
-    return waiting if all(may_start(lease, vm) for vm in one_in_each_state.values()) else []
+    return waiting if not [vm for vm in waiting if not may_start(lease, vm)] else []

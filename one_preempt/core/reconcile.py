@@ -218,14 +218,18 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
     """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
     found = []
     for host in hosts:
-        known, sizes = ledger.host_capacities.get(host.id), _sizes_of(host)
-        if (known is None or _sizes_of(known) != sizes) and host.total_cpu_centi > 0:
+        known = ledger.host_capacities.get(host.id)
+        is_known = (
+            known is not None
+            and host.max_cpu_centi == known.max_cpu_centi
+            and host.max_memory_kib == known.max_memory_kib
+            and host.total_cpu_centi == known.total_cpu_centi
+            and host.total_memory_kib == known.total_memory_kib
+        )
+        if not is_known and host.total_cpu_centi > 0:
+            sizes = (host.max_cpu_centi, host.max_memory_kib, host.total_cpu_centi, host.total_memory_kib)
             found.append(HostCapacity(host.id, now_s, *sizes))
     return tuple(found)
-
-
-def _sizes_of(one: Host | HostCapacity) -> tuple[int, int, int, int]:
-    return one.max_cpu_centi, one.max_memory_kib, one.total_cpu_centi, one.total_memory_kib
 
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:

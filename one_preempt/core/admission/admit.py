@@ -171,15 +171,16 @@ class _AdmissionDesk(Struct):
             elif not rule.gives_terms and not rule.may_preempt:
                 self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
             else:
-                self._record([vm], rule.terms, explicit=False)
+                self._record([vm], rule.terms, [vm], explicit=False)
 
     def close_gangs(self) -> None:
         """Once all VMs were seen: admit the gangs that are complete, and tell the others what is missing."""
         if not self.candidates:
             return
         gangs = form_gangs(self.candidates, self._running_gangs())
+        firsts = {alike[0].id for alike, _ in self.candidates}
         for key, members in gangs.complete:
-            self._admit(members, key.terms)
+            self._admit(members, key.terms, [vm for vm in members if vm.id in firsts])
         for key, members, text in gangs.waiting:
             self.leases.append(_incomplete_lease(key, members, text))
         for vm, text in gangs.extra:
@@ -227,7 +228,7 @@ class _AdmissionDesk(Struct):
             self.candidates.append((alike, terms))
         else:
             for vm in alike:
-                self._admit([vm], terms)
+                self._admit([vm], terms, [vm])
 
     def _beyond_rights(self, alike: list[VirtualMachine], terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
         if not self.rules.serve_as_without(terms, alike[0]):
@@ -235,18 +236,23 @@ class _AdmissionDesk(Struct):
             return
         for vm in alike:
             self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
-            self._record([vm], self.rules.terms_without(vm), explicit=True)
+            self._record([vm], self.rules.terms_without(vm), [vm], explicit=True)
 
-    def _admit(self, members: Sequence[VirtualMachine], terms: LeaseTerms) -> None:
-        """A claim within its owner's rights, but for the number of leases, which depends on the others."""
+    def _admit(self, members: Sequence[VirtualMachine], terms: LeaseTerms, unlike: Sequence[VirtualMachine]) -> None:
+        """A claim within its owner's rights, but for the number of leases, which depends on the others.
+
+        `unlike`: of the members that are judged alike one.
+        """
         first = members[0]
         ceiling = self.rules.rights_of(first).max_leases
         if ceiling is not None and self._leases_of(first.uid) >= ceiling:
             self._refuse(members, "leases-not-granted", _too_many(ceiling))
             return
-        self._record(members, terms, explicit=True)
+        self._record(members, terms, unlike, explicit=True)
 
-    def _record(self, members: Sequence[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
+    def _record(
+        self, members: Sequence[VirtualMachine], terms: LeaseTerms, unlike: Sequence[VirtualMachine], *, explicit: bool
+    ) -> None:
         first = members[0]
         rule = self.rules.rule_of(first)
         record = LeaseRecord(
@@ -256,7 +262,7 @@ class _AdmissionDesk(Struct):
             gid=first.gid,
             vm_ids=tuple([vm.id for vm in members]),
             explicit=explicit,
-            may_preempt=may_preempt(members, self.rules),
+            may_preempt=may_preempt(unlike, self.rules),
             admitted_at_s=self.now_s,
             # A gang has arrived when its last VM has: the first one alone keeps no place in the queue.
             arrived_at_s=max([vm.submitted_at_s for vm in members]),
@@ -278,7 +284,7 @@ class _AdmissionDesk(Struct):
             self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
             rule = self.rules.rule_of(vm)
             if rule is not None and rule.gives_terms:
-                self._record([vm], rule.terms, explicit=False)
+                self._record([vm], rule.terms, [vm], explicit=False)
             else:
                 self.leases.append(plain)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import SAVING_STATES, LockLevel, VirtualMachine, VmState
 from one_preempt.core.observed_room import has_promised_start
 from one_preempt.core.victims import is_guarded
 
@@ -58,8 +58,6 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> frozenset[Conce
     waits, has_deadline = lease.state in WAITING_STATES, lease.promised_deadline_at_s is not None
     has_start = has_promised_start(lease, accepted=verdict is _ACCEPTED)
     began = lease.run_began_at_s is not None
-    # The members of a gang mostly agree in all that a concern goes by.
-    unlike = list({(vm.state, vm.lcm_state, vm.lock_level, vm.resched): vm for vm in vms}.values())
     is_held = lease.explicit and lease.state in _HELD_STATES
     answers = {
         _QUEUE: waits,
@@ -71,12 +69,13 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> frozenset[Conce
         _PROMISED_MATCHED: (has_start or has_deadline) and any(vm.needs_matching for vm in vms),
         _ANY_TIME: terms.deadline_at_s is not None or terms.max_suspensions is not None,
         _HALF_STARTED: terms.size > 1 and lease.state in _HALF_STARTED_STATES,
-        _TO_HOLD: is_held and bool([vm for vm in unlike if vm.state is _PENDING and vm.lock_level is _UNLOCKED]),
+        _TO_HOLD: is_held and bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED]),
         _TIME_GOES_ON: began,
         _RUNS_TO_DEADLINE: has_deadline and began and lease.state is _RUNNING,
-        _SUSPENDED: lease.preempted_by is not None and any(vm.state is _AT_REST for vm in unlike),
-        _MARKED: bool([vm for vm in unlike if vm.resched]),
-        _SAVED: bool([vm for vm in unlike if vm.is_being_saved]),
+        _SUSPENDED: lease.preempted_by is not None and any(vm.state is _AT_REST for vm in vms),
+        _MARKED: bool([vm for vm in vms if vm.resched]),
+        # Few are in such a state at all, and those only while they are active.
+        _SAVED: bool([vm for vm in vms if vm.lcm_state in SAVING_STATES and vm.is_being_saved]),
     }
     return frozenset([concern for concern, is_concerned in answers.items() if is_concerned])
 

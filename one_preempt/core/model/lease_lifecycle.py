@@ -110,9 +110,15 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
 
 
 def phases_of(vms: Iterable[VirtualMachine]) -> frozenset[VmPhase]:
-    """What VMs are doing, each phase once: those of a gang mostly do the same."""
-    one_of_each = {(vm.state, vm.lcm_state): vm for vm in vms}
-    return frozenset([phase_of(vm) for vm in one_of_each.values()])
+    """What VMs are doing, each phase once."""
+    phases: set[VmPhase] = set()
+    before: VirtualMachine | None = None
+    for vm in vms:
+        # Those of a gang are mostly all in the same state.
+        if before is None or vm.state is not before.state or vm.lcm_state != before.lcm_state:
+            phases.add(phase_of(vm))
+            before = vm
+    return frozenset(phases)
 
 
 def phase_in_place(vm: VirtualMachine) -> VmPhase:
