@@ -15,7 +15,8 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
 from one_preempt.core.phases.queue.moves import another_host, hold_target
 from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
-from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, takes_turns_of_others
+from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.phases.reservations.stays import stay_at
 from one_preempt.core.victims import (
@@ -30,6 +31,10 @@ from one_preempt.core.victims import (
 
 # Those who would be done too late by a deadline, their own or somebody else's.
 TOO_LATE = Reason("deadlines", "does not fit; those who could make room would miss a deadline, or hold others up")
+
+SAVED_FOR_OTHERS = Reason(
+    "saved-for-others", "does not fit; who could make room would be saved while others are saved for a reservation"
+)
 
 
 def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
@@ -100,6 +105,21 @@ def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[Poss
         if is_short(firm_room_left(draft, preemptor, longer, ())):
             found.add(one.lease.id)
     return Hindered(frozenset(found), TOO_LATE) if found else None
+
+
+def who_take_turns_of_others(draft: PlanDraft, preemptor: Lease, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+    """Who of `chosen` is saved longest, where saving them now keeps others from leaving in time for starts to come.
+
+    Whoever was promised his start himself, and is late, has them leave all the same.
+    """
+    leaving = {one.lease.id: list(zip(draft.members(one.lease), one.methods, strict=True)) for one in chosen}
+    if not chosen or is_promised(draft, preemptor):
+        return None
+    if not takes_turns_of_others(draft, [pair for pairs in leaving.values() for pair in pairs]):
+        return None
+    # Perhaps the others are saved soon enough.
+    slowest = max(leaving, key=lambda lease_id: (leaves_s(draft, leaving[lease_id]), lease_id))
+    return Hindered(frozenset({slowest}), SAVED_FOR_OTHERS)
 
 
 def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Hindered:

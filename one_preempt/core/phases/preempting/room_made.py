@@ -29,6 +29,7 @@ from one_preempt.core.phases.preempting.leaving_together import (
     rules_for,
     victim_ceiling,
     who_hold_others_up,
+    who_take_turns_of_others,
 )
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
 from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
@@ -175,6 +176,10 @@ def _preempt_for(
         return there_is_time
     if there_is_time:
         return None
+    if wanted.start_s <= draft.state.now_s:
+        obstacle = who_take_turns_of_others(draft, wanted.lease, chosen)
+        if obstacle is not None:
+            return obstacle
     placements = placements_for(draft, wanted, chosen, choice, free)
     if isinstance(placements, Hindered):
         return placements

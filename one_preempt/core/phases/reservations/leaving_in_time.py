@@ -94,6 +94,23 @@ def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int)
     return prepared if prepared.begin_s >= not_before_s else None
 
 
+def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
+    """Who leaves from now on would be saved while others are to be saved for starts to come, where that takes turns.
+
+    The next decision is due when the first of these is done.
+    """
+    rules, ends_s = draft.policies.time, [end_s for one in draft.preparations.values() for _, _, end_s in one.slots]
+    if rules.exclusion is Exclusion.NONE or not ends_s:
+        return False
+    begin_s = draft.state.now_s + rules.grace_s
+    lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
+    operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
+    if all(draft.lanes.as_late_as_possible((one,), begin_s, begin_s + one.duration_s) for one in operations):
+        return False
+    draft.wake_by(min(ends_s))
+    return True
+
+
 def leaves_s(draft: PlanDraft, leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]]) -> int:
     """How long all of `leaving` take to leave for others, as many at once as the administrator's limit allows."""
     policies = draft.policies
