@@ -39,7 +39,7 @@ from one_preempt.simulation.workload.lwf_elements import (
     time_s,
 )
 from one_preempt.simulation.workload.lwf_writing import add_extra, add_software, add_start, clock_text, extra_of
-from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace, write_trace
+from one_preempt.simulation.workload.trace_files import BadLineCounter, ByteStream, open_trace, write_trace
 from one_preempt.simulation.workload.workload import LeftOut, StartKind, Workload, WorkloadRequest, promisable
 
 _ROOT, _ANNOTATION, _ATTRIBUTES = "lease-annotations", "lease-annotation", "attributes"
@@ -92,7 +92,7 @@ def read_annotations(path: Path | str, skip_bad: bool = False) -> Annotations:
 
 def parse_annotations(stream: ByteStream, source: str, skip_bad: bool = False) -> Annotations:
     """The annotations in a stream of bytes. `source` names it in messages; see `read_annotations`."""
-    bad = BadLineCollector(source, skip_bad)
+    bad = BadLineCounter(source, skip_bad)
     entries: list[Annotation] = []
     attributes: tuple[tuple[str, str], ...] = ()
     ids: set[int | None] = set()
@@ -109,7 +109,7 @@ def parse_annotations(stream: ByteStream, source: str, skip_bad: bool = False) -
                     entries.append(Annotation())
             else:
                 ids.add(entries[-1].lease_id)
-    left_out = (LeftOut("bad annotations", bad.found.count),) if bad.found.count else ()
+    left_out = (LeftOut("bad annotations", bad.count),) if bad.count else ()
     return Annotations(tuple(entries), attributes, source, left_out)
 
 
@@ -153,7 +153,7 @@ def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = Fal
     ids = [request.id for request in workload.requests]
     places = (one.lease_id for one in annotations.entries) if bound else ids
     said_of = dict(zip(places, annotations.entries, strict=False))
-    bad = BadLineCollector(annotations.source, skip_bad)
+    bad = BadLineCounter(annotations.source, skip_bad)
     requests = []
     for request in workload.requests:
         said = said_of.get(request.id, Annotation())
@@ -167,7 +167,7 @@ def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = Fal
     homeless = len(annotations.entries) - len(said_of.keys() & set(ids))
     found = (
         LeftOut("annotations of leases that are not there", homeless),
-        LeftOut("annotations that contradict their leases", bad.found.count),
+        LeftOut("annotations that contradict their leases", bad.count),
     )
     return replace(changed, left_out=(*workload.left_out, *annotations.left_out, *(one for one in found if one.count)))
 

@@ -31,7 +31,7 @@ from one_preempt.simulation.workload.lwf_elements import (
     start,
     time_s,
 )
-from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace
+from one_preempt.simulation.workload.trace_files import BadLineCounter, ByteStream, open_trace
 from one_preempt.simulation.workload.workload import (
     MOST_NODES,
     UNKNOWN_ID,
@@ -83,7 +83,7 @@ def _cut(request: WorkloadRequest) -> WorkloadRequest:
 
 def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf`."""
-    found, bad = _Found(), BadLineCollector(source, skip_bad_requests)
+    found, bad = _Found(), BadLineCounter(source, skip_bad_requests)
     try:
         for element in elements(stream, source, "lease-workload", ("site", "lease-request")):
             if element.tag == "lease-workload":
@@ -102,11 +102,11 @@ def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) 
         name=found.name,
         site=found.site,
         provenance=(f"read from {source}{ignored}",),
-        left_out=(LeftOut("bad requests", bad.found.count),) if bad.found.count else (),
+        left_out=(LeftOut("bad requests", bad.count),) if bad.count else (),
     )
 
 
-def _add_request(element: _Element, found: _Found, bad: BadLineCollector) -> None:
+def _add_request(element: _Element, found: _Found, bad: BadLineCounter) -> None:
     lease = element.find("lease")
     is_named = lease is not None and "id" in lease.attrib
     request: WorkloadRequest | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
-from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, blocks_of_lines, open_trace
+from one_preempt.simulation.workload.trace_files import BadLineCounter, ByteStream, blocks_of_lines, open_trace
 from one_preempt.simulation.workload.workload import (
     LONGEST_S,
     MOST_MACHINES,
@@ -57,7 +57,7 @@ def parse_lwf_text(
     stream: ByteStream, source: str, skip_bad_lines: bool = False, cut_overruns: bool = False
 ) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
-    bad = BadLineCollector(source, skip_bad_lines)
+    bad = BadLineCounter(source, skip_bad_lines)
     requests: list[WorkloadRequest] = []
     id = 0
     for first, lines in blocks_of_lines(stream, source):
@@ -71,7 +71,7 @@ def parse_lwf_text(
                 requests.append(_request(id, words, cut_overruns))
             except ValueError as error:
                 bad.add(line_number, str(error))
-    left_out = (LeftOut("bad lines", bad.found.count),) if bad.found.count else ()
+    left_out = (LeftOut("bad lines", bad.count),) if bad.count else ()
     return Workload(tuple(requests), source, provenance=(f"read from {source}",), left_out=left_out)
 
 

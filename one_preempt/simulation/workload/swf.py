@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
+from msgspec import Struct
 
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.workload.trace_files import (
-    BadLineCollector,
-    BadLines,
+    BadLineCounter,
     ByteStream,
     blocks_of_lines,
     open_trace,
@@ -118,13 +117,12 @@ class SwfHeader(Struct, frozen=True):
 
 
 class SwfLog(Struct, frozen=True, eq=False):
-    """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `line_numbers` shape (jobs,)."""
+    """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `bad_lines` were left out."""
 
     header: SwfHeader
     jobs: FloatArray
-    line_numbers: IntArray
     source: str = ""
-    bad_lines: BadLines = field(default=BadLines())
+    bad_lines: int = 0
 
     def column(self, name: SwfField) -> IntArray:
         """One column in whole numbers."""
@@ -148,16 +146,16 @@ def read_swf(path: Path | str, skip_bad_lines: bool = False) -> SwfLog:
 def parse_swf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> SwfLog:
     """The log in a stream of bytes, read once, a block at a time. `source` names it in messages; see `read_swf`."""
     comments: list[str] = []
-    bad = BadLineCollector(source, skip_bad_lines)
+    bad = BadLineCounter(source, skip_bad_lines)
     parts = [_parse_block(lines, first, comments, bad) for first, lines in blocks_of_lines(stream, source)]
     jobs = np.concatenate([np.empty((0, len(SwfField))), *(rows for rows, _ in parts)])
     numbers = np.concatenate([np.empty(0, dtype=np.int64), *(lines for _, lines in parts)])
     once = _first_of_each_job(jobs, numbers, bad)
-    return SwfLog(SwfHeader(tuple(comments)), jobs[once], numbers[once], source, bad.found)
+    return SwfLog(SwfHeader(tuple(comments)), jobs[once], source, bad.count)
 
 
 def _parse_block(
-    lines: Sequence[bytes], first: int, comments: list[str], bad: BadLineCollector
+    lines: Sequence[bytes], first: int, comments: list[str], bad: BadLineCounter
 ) -> tuple[FloatArray, IntArray]:
     """The good jobs of a block and the numbers of their lines; comments are added to `comments`."""
     texts: list[str] = []
@@ -201,9 +199,7 @@ def _rows(texts: Sequence[str]) -> FloatArray | None:
     return rows if rows.shape == (len(texts), len(SwfField)) else None
 
 
-def _rows_one_by_one(
-    texts: Sequence[str], line_numbers: IntArray, bad: BadLineCollector
-) -> tuple[FloatArray, IntArray]:
+def _rows_one_by_one(texts: Sequence[str], line_numbers: IntArray, bad: BadLineCounter) -> tuple[FloatArray, IntArray]:
     rows: list[list[float]] = []
     good: list[int] = []
     for text, number in zip(texts, line_numbers.tolist(), strict=True):
@@ -236,7 +232,7 @@ def _what_is_unusable(row: FloatArray) -> str:
     return f"{name.title}: {row[name]:.15g} is not a {kind} from {least} to {_GREATEST_VALUE:.0e}{unknown}"
 
 
-def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: BadLineCollector) -> BoolArray:
+def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: BadLineCounter) -> BoolArray:
     """Rows of the log without those that repeat a job number; partial runs repeat theirs by right."""
     kept = np.isin(jobs[:, SwfField.STATUS], PARTIAL_RUNS)
     own_lines = np.flatnonzero(~kept)

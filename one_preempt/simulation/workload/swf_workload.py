@@ -119,8 +119,8 @@ def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftO
         if lost := int(np.count_nonzero(kept & ~holds)):
             left_out.append(LeftOut(reason, lost))
         kept = kept & holds
-    if log.bad_lines.count:
-        left_out.append(LeftOut("bad lines", log.bad_lines.count))
+    if log.bad_lines:
+        left_out.append(LeftOut("bad lines", log.bad_lines))
     return np.flatnonzero(kept), tuple(left_out)
 
 
@@ -228,7 +228,7 @@ def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:
         row[SwfField.REQUESTED_MEMORY] = request.vm_sets[0].memory_mib * KIB_PER_MIB // processors_per_vm
         row[SwfField.STATUS] = SwfStatus.COMPLETED
         row[SwfField.USER], row[SwfField.GROUP], row[SwfField.QUEUE] = request.user, request.group, request.queue
-    return SwfLog(SwfHeader(tuple(header)), jobs, np.arange(len(jobs), dtype=np.int64) + len(header) + 1)
+    return SwfLog(SwfHeader(tuple(header)), jobs)
 
 
 def _vms_on_one(node: MachineSet, workload: Workload) -> int:

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
-
 from one_preempt.errors import OnePreemptError
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_NAMED_BAD_LINES = 20
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 16
 _LOOKED_AT_BYTES = 1024
@@ -83,32 +80,16 @@ class BadLine(OnePreemptError):
     """A line of a trace is not of the format; who lets bad lines be left out adds how to the message."""
 
 
-class BadLines(Struct, frozen=True):
-    """What is not of the format: how many lines or requests, and the messages of the first few."""
-
-    count: int = 0
-    messages: tuple[str, ...] = ()
-
-
-class BadLineCollector:
+class BadLineCounter:
     """Refuses a trace at its first bad line, or counts them."""
 
     def __init__(self, source: str, skip: bool) -> None:
         self._source = source
         self._skip = skip
-        self._count = 0
-        self._messages: list[str] = []
+        self.count = 0
 
     def add(self, line_number: int, what: str) -> None:
         """Tell of one; raises `BadLine` unless bad lines are skipped."""
-        message = f"{self._source}:{line_number}: {what}"
         if not self._skip:
-            raise BadLine(f"{message}. Mend the line")
-        self._count += 1
-        if len(self._messages) < _NAMED_BAD_LINES:
-            self._messages.append(message)
-
-    @property
-    def found(self) -> BadLines:
-        """What was told so far."""
-        return BadLines(self._count, tuple(self._messages))
+            raise BadLine(f"{self._source}:{line_number}: {what}. Mend the line")
+        self.count += 1
