@@ -1,22 +1,16 @@
-"""Rows of figures as files: CSV and JSON lines. The same rows give the same bytes."""
+"""Rows of figures as CSV. The same rows give the same bytes."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 Value = str | int | float | bool | None
 Row = Mapping[str, Value]
 
 # A program that opens a table would take what begins so for a formula.
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
-
-
-def json_lines(rows: Iterable[Row]) -> str:
-    """One object a line, its keys in their order."""
-    return "".join(json.dumps(dict(row), separators=(",", ":")) + "\n" for row in rows)
 
 
 def csv_text(rows: Sequence[Row]) -> str:

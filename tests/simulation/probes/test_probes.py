@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import msgspec
@@ -18,7 +17,7 @@ from one_preempt.simulation.probes.outcome import Outcome, outcomes
 from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import bounded_slowdowns, distribution, percentile
 from one_preempt.simulation.probes.watch import Activity
-from one_preempt.simulation.probes.writing import Row, csv_text, json_lines
+from one_preempt.simulation.probes.writing import Row, csv_text
 from one_preempt.simulation.simulator.result import Fate, RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
@@ -191,4 +190,3 @@ def test_short_jobs_do_not_decide_the_bounded_slowdown() -> None:
 def test_rows_are_written_once_a_line_and_formulas_stay_text() -> None:
     rows: list[Row] = [{"policy": "=cmd", "wait_s": 1.5}, {"policy": "b", "more": None}]
     assert csv_text(rows) == "policy,wait_s,more\n'=cmd,1.5,\nb,,\n"
-    assert [json.loads(line) for line in json_lines(rows).splitlines()] == rows
