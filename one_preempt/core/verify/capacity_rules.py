@@ -34,6 +34,8 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
     """At no moment that the order of the actions permits does a host hold more than it has."""
     for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
         host = recount.hosts[host_id]
+        if _has_room_whoever_stays(host, arrivals):
+            continue
         if not [arrival for arrival in arrivals if arrival.after_leaving]:
             yield from _overfull(recount, host, arrivals, [])
             continue
@@ -41,6 +43,18 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
             present = [arrival for arrival in arrivals if arrival.after_leaving <= left]
             if present:
                 yield from _overfull(recount, host, present, [recount.vms[vm_id] for vm_id in sorted(left)])
+
+
+def _has_room_whoever_stays(host: Host, arrivals: Iterable[_Arrival]) -> bool:
+    """All who come fit beside all who are there, as mostly, and ask for no device: who leaves before is no matter."""
+    cpu_centi, memory_mib = host.cpu_usage_centi, 0
+    for arrival in arrivals:
+        vm = arrival.vm
+        if vm.pci_requests:
+            return False
+        cpu_centi, memory_mib = cpu_centi + vm.cpu_centi, memory_mib + vm.memory_mib
+    memory_kib = host.memory_usage_kib + memory_mib * KIB_PER_MIB
+    return cpu_centi <= host.max_cpu_centi and memory_kib <= host.max_memory_kib
 
 
 def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
