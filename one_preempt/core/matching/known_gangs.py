@@ -34,14 +34,13 @@ class KnownGangs:
     def by_id(self, vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
         """The VMs by id where all ask for the same, and none belongs to a VM group; None where they may differ."""
         if not isinstance(vms, tuple):
-            return _alike_by_id(vms)
+            return self._alike_by_id(vms)
         known = self._known.get(id(vms))
         if known is None:
-            known = self._known[id(vms)] = (vms, _alike_by_id(vms))
+            known = self._known[id(vms)] = (vms, self._alike_by_id(vms))
         return known[1]
 
-
-def _alike_by_id(vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
-    if not vms or vms[0].vm_group_id is not None or like_the_first(vms) < len(vms):
-        return None
-    return tuple(sorted(vms, key=_by_id))
+    def _alike_by_id(self, vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
+        if not vms or vms[0].vm_group_id is not None or self.like_the_first(vms) < len(vms):
+            return None
+        return tuple(sorted(vms, key=_by_id))

@@ -77,8 +77,9 @@ class Matchmaker(SinglePlacement):
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
-        ordered = _largest_first(vms, room)
-        placed: Sequence[Placement] | Unplaced = self._all_alike(ordered, room, among)
+        gang = self._gangs.by_id(vms)
+        ordered = _largest_first(vms, room) if gang is None else gang
+        placed: Sequence[Placement] | Unplaced = () if gang is None else self._all_alike(gang, room, among)
         if not placed:
             if among is None:
                 unplaced = self._why_too_few(vms, ordered, room)
@@ -100,9 +101,7 @@ class Matchmaker(SinglePlacement):
         return tuple([placement_of[vm.id] for vm in vms])
 
     def _all_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
-        """Where all VMs go if they ask for the same and there is room for all; else none, and nothing is charged."""
-        if not vms or self.like_the_first(vms) < len(vms):
-            return []
+        """Where VMs that ask for the same all go if there is room for all; else none, and nothing is charged."""
         mark = room.checkpoint()
         placed = self._place_alike(vms, room, among)
         if len(placed) < len(vms):
