@@ -357,7 +357,8 @@ def _there_is_time(
     draft.wake_by(prepared.begin_s)
     there_is_time = now_s < prepared.begin_s
     if there_is_time and planned is not None and now_s < planned.begin_s:
-        # Until then it can still fall back upon those who were counted on.
+        # Until then it can still fall back upon those who were counted on, and keeps their turns.
+        lay_back(draft, lease_id, planned)
         draft.wake_by(planned.begin_s)
     elif there_is_time:
         _promise_where_they_leave(draft, wanted, choice)
