@@ -36,7 +36,7 @@ from one_preempt.core.phases.preempting.sequence import (
     waits_for,
 )
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
-from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
 from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.phases.reservations.stays import book
@@ -131,12 +131,19 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     draft.busy_leases.update({lease.id, *here})
     start_at_s = lease.terms.start_at_s or 0
     draft.wake_by(start_at_s)
-    if outstanding and _gone_at_s(draft, preemption, outstanding) > start_at_s:
+    if outstanding and _take_turns(draft, preemption, outstanding) > start_at_s:
         warn_of_late_leavers(draft, lease, start_at_s)
     else:
         making = "; room is being made for it" if outstanding else ""
         draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}{making}"
     return None
+
+
+def _take_turns(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
+    """Nobody else is saved meanwhile where that takes turns; when the last of its victims will have left."""
+    vms, gone_at_s = draft.state.snapshot.vms, _gone_at_s(draft, preemption, outstanding)
+    take_turns_until(draft, [(vms[victim.vm_id], victim.method) for victim in outstanding], gone_at_s)
+    return gone_at_s
 
 
 def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
@@ -355,6 +362,7 @@ def _keep_victims_leaving(
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = waits_for(len(outstanding))
+    _take_turns(draft, preemption, outstanding)
     return None
 
 

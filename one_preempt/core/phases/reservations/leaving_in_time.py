@@ -94,6 +94,16 @@ def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int)
     return prepared if prepared.begin_s >= not_before_s else None
 
 
+def take_turns_until(draft: PlanDraft, leaving: Leaving, gone_at_s: int) -> None:
+    """Those who leave already have their turns until then, as is planned: nobody else is saved in these."""
+    exclusion, now_s = draft.policies.time.exclusion, draft.state.now_s
+    if exclusion is Exclusion.NONE or gone_at_s <= now_s:
+        return
+    for lane, took_s in leave_lanes_s(leaving, draft.rates, exclusion).items():
+        if took_s > 0:
+            draft.lanes.occupy(lane, max(now_s, gone_at_s - took_s), gone_at_s)
+
+
 def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
     """Who leaves from now on would be saved while others are to be saved for starts to come, where that takes turns.
 
