@@ -215,6 +215,8 @@ def test_what_was_promised_to_the_rest_of_a_gang_that_has_begun_is_nobody_else_s
     state = replace(state, reservations={1: (Reservation(1, NOW_S - 1, NOW_S + 9, (0, 1), firm=True),)})
     assert codes(state, plan(deploy(9, 1))) == ["promise-broken"]
     assert codes(state, plan(deploy(2, 1, lease_id=1))) == []
+    paused = replace(state, leases={**state.leases, 1: replace(pair, state=LeaseState.PAUSED_BY_OWNER)})
+    assert codes(paused, plan(deploy(9, 1))) == []
 
 
 def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -32,6 +32,9 @@ LEAVING_STATES = frozenset(
         "SAVE_STOP", "EPILOG_STOP", "SHUTDOWN", "SHUTDOWN_UNDEPLOY", "EPILOG", "EPILOG_UNDEPLOY", "CLEANUP_DELETE",
     }
 )  # fmt: skip
+
+# Some of a gang may have room while others are still to start; whom its owner stopped is not.
+STARTS_IN_PART = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
 
 
 class Claim(Struct, frozen=True):
@@ -198,6 +201,7 @@ class _ClaimReader:
                 # Not all of the gang is there: its slots are still to come, and what has begun of them for the rest.
                 until_s = self._now_s
                 begun = [slot for slot in self._standing(lease, own) if slot.start_at_s < self._now_s]
+                begun = begun if lease.state in STARTS_IN_PART else []
                 found += [claim for slot in begun for claim in self._claims_of_slot(slot, vms) if claim.vm.id in rest]
         elif there:
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
