@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from one_preempt.clock_leaps import DOUBTED_S, dated_ahead
+from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase
 from one_preempt.core.model.outcome import Outcome
@@ -161,11 +162,11 @@ def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
     """Hosts that begin to be switched in this cycle, or were seen to have come to rest; and what was not done."""
     plan, state = report.plan, report.state
     if plan is not None and state is not None:
-        # Of what may be without power there is a warning already.
+        # Of what may be without power, asleep when somebody took it over or deleted, there is a warning already.
         at_rest = (
             one
             for one in state.power.sequences.values()
-            if one.phase in _AT_REST and one.reason_code != DELETED_UNPOWERED
+            if one.phase in _AT_REST and one.reason_code not in (DELETED_UNPOWERED, TAKEN_OVER)
         )
         # What came to rest was seen before anything else was begun with it.
         told = [one for one in at_rest if one.since_s == state.now_s]

@@ -7,13 +7,14 @@ import logging
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
 from one_preempt.core.matching.host_table import host_table
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase, TransferRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind
+from one_preempt.core.model.power_sequence import HostPowerStep, KnownPower, PowerPhase, PowerSequence, PowerStepKind
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.ports import CHANGED_HANDS, CallResult
@@ -84,6 +85,19 @@ def test_hosts_that_begin_to_sleep_and_advice_are_told_once(caplog: pytest.LogCa
         "advice only: host node2 could sleep: nothing runs on it",
         "host node1 is disabling: nothing runs on it",
         "disable/node2: refused no",
+    ]
+
+
+def test_a_host_that_somebody_took_over_while_it_slept_is_not_said_to_be_awake(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken = PowerSequence(1, "node1", PowerPhase.AWAKE, 50, TAKEN_OVER, "somebody else has made it DISABLED")
+    snapshot = PoolSnapshot(50, "7.4.0", 0, RaftState.SOLO, {}, {})
+    warned = Discrepancy("power-taken-over", "host node1: somebody else has made it DISABLED")
+    power = KnownPower(sequences={1: taken})
+    state = ClusterState(50, snapshot, host_table({}), {}, {}, power=power, discrepancies=(warned,))
+    assert cycles(caplog, CycleReport(RaftState.SOLO, Plan(50, "MOML"), state)) == [
+        "power-taken-over: host node1: somebody else has made it DISABLED"
     ]
 
 
