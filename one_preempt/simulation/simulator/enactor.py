@@ -48,11 +48,12 @@ class SimulatedEnactor:
         """Carry out what are starts of new VMs, all as `perform` would, or nothing where one might be refused."""
         places = []
         for action in actions:
+            host_id, datastore_id = action.host_id, action.datastore_id
             if action.kind is not _DEPLOY or not action.enforce_capacity or action.nics or self._changed_hands(action):
                 return False
-            if action.datastore_id is None:
+            if host_id is None or datastore_id is None:
                 return False
-            places.append((action.vm_id, _host_of(action), action.datastore_id))
+            places.append((action.vm_id, host_id, datastore_id))
         return self._cloud.deploy_together(ONEADMIN, places)
 
     def _changed_hands(self, action: Action) -> str:

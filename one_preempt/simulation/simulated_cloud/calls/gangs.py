@@ -42,15 +42,15 @@ class GangCalls(VmActions):
 
         False, and nothing is done, where one of these calls might be refused or take time.
         """
-        starts = self._starts(places) if caller.is_admin and self._is_at_once(_STARTS) else []
-        if not starts or self.drivers.is_ending:
+        is_sure = caller.is_admin and self._is_at_once(_STARTS) and not self.drivers.is_ending
+        starts = self._starts(places) if is_sure else []
+        if not starts:
             return False
-        now_s, series_7, stays = self.now_s, self.is_series_7, []
+        now_s, stays = self.now_s, []
         for vm, host, datastore in starts:
             vm.template["TM_MAD_SYSTEM"] = [datastore.tm_mad]
             record = self.add_record(vm, host, datastore.id)
             record.pstime_s = now_s
-            charge(host, vm, series_7)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _PROLOG
             stays.append((vm, record, host))
         self.request_id += len(stays)
@@ -63,8 +63,9 @@ class GangCalls(VmActions):
 
         False, and nothing is done, where one of these calls might be refused or take time.
         """
-        stays = self._ends(caller, vm_ids) if self._is_at_once(_ENDS) else []
-        if not stays or self.drivers.is_ending:
+        is_sure = self._is_at_once(_ENDS) and not self.drivers.is_ending
+        stays = self._ends(caller, vm_ids) if is_sure else []
+        if not stays:
             return False
         for vm, record, _ in stays:
             self.request_id += 1
@@ -94,22 +95,24 @@ class GangCalls(VmActions):
         return not (self._hears_each or self._hears_passing) and self.drivers.is_idle and states <= self._instant_now()
 
     def _starts(self, places: Sequence[tuple[int, int, int]]) -> list[_Start]:
-        """The VMs with their hosts and datastores; empty where not all of them certainly start."""
-        vms, hosts, datastores = self.vms, self.hosts, self.datastores
+        """The VMs with their hosts, which are charged with them now, and datastores; empty, and no host is charged,
+        where not all of them certainly start."""
+        vms, hosts, datastores, series_7 = self.vms, self.hosts, self.datastores, self.is_series_7
         found: list[_Start] = []
-        left: dict[int, tuple[int, int]] = {}
         for vm_id, host_id, datastore_id in places:
             vm, host, datastore = vms.get(vm_id), hosts.get(host_id), datastores.get(datastore_id)
             if vm is None or host is None or datastore is None or not _may_start(vm, host, datastore):
-                return []
+                break
             share, (cpu, memory_kib) = host.share, taken_by(vm)
-            free = (share.max_cpu - share.cpu_usage, share.max_mem - share.mem_usage)
-            free_cpu, free_memory_kib = left.get(host_id, free)
-            left[host_id] = free_cpu - cpu, free_memory_kib - memory_kib
-            if cpu > free_cpu or memory_kib > free_memory_kib:
-                return []
+            if share.cpu_usage + cpu > share.max_cpu or share.mem_usage + memory_kib > share.max_mem:
+                break
+            charge(host, vm, series_7)
             found.append((vm, host, datastore))
-        return found if len({vm_id for vm_id, _, _ in places}) == len(found) else []
+        if len(found) == len({vm_id for vm_id, _, _ in places}) == len(places):
+            return found
+        for vm, host, _ in found:
+            release(host, vm)
+        return []
 
     def _ends(self, caller: Caller, vm_ids: Sequence[int]) -> list[Stay]:
         """The VMs where they are; empty where not all of them certainly end."""
