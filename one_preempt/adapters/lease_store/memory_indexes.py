@@ -26,14 +26,18 @@ class ById(Generic[Id, Value]):
     def put(self, key: Id, value: Value) -> None:
         """Write `value` in the place of the one with this key, if there is one."""
         if key not in self.values:
-            self._add(key)
+            if self._highest is None or key > self._highest:
+                self._highest = key
+            else:
+                self._in_turn = False
         self.values[key] = value
 
     def put_all(self, values: Mapping[Id, Value]) -> None:
         """The same for several."""
-        for key in values:
-            if key not in self.values:
-                self._add(key)
+        new = [key for key in values if key not in self.values]
+        if new:
+            self._in_turn &= (self._highest is None or new[0] > self._highest) and new == sorted(new)
+            self._highest = max(new) if self._highest is None else max(self._highest, *new)
         self.values.update(values)
 
     def drop(self, key: Id) -> None:
@@ -43,17 +47,16 @@ class ById(Generic[Id, Value]):
     def in_order(self) -> dict[Id, Value]:
         """The values in the order of their keys: always the same dict, so that a view of it stays one."""
         if not self._in_turn:
-            ordered = sorted(self.values.items())
-            self.values.clear()
-            self.values.update(ordered)
+            sort_by_key(self.values)
             self._in_turn = True
         return self.values
 
-    def _add(self, key: Id) -> None:
-        if self._highest is None or key > self._highest:
-            self._highest = key
-        else:
-            self._in_turn = False
+
+def sort_by_key(values: dict[Id, Value]) -> None:
+    """Put a dict into the order of its keys; it stays the same dict."""
+    ordered = sorted(values.items())
+    values.clear()
+    values.update(ordered)
 
 
 class ActionIndex:
@@ -64,7 +67,8 @@ class ActionIndex:
 
     def __init__(self, records: Iterable[ActionRecord], keeps_log: bool) -> None:
         self._keeps_log = keeps_log
-        self._open: ById[str, ActionRecord] = ById({})
+        self._open: dict[str, ActionRecord] = {}
+        self._in_turn = True
         self._closed: dict[str, ActionRecord] = {}
         self._failed: list[tuple[int, str]] = []
         self._past: list[ActionRecord] = []
@@ -72,15 +76,15 @@ class ActionIndex:
             self.put(record)
 
     def __iter__(self) -> Iterator[ActionRecord]:
-        yield from self._open.values.values()
+        yield from self._open.values()
         yield from self._closed.values()
 
     def __len__(self) -> int:
-        return len(self._open.values) + len(self._closed) + len(self._past)
+        return len(self._open) + len(self._closed) + len(self._past)
 
     def get(self, action_id: str) -> ActionRecord | None:
         """The record, where it is remembered."""
-        return self._open.values.get(action_id) or self._closed.get(action_id)
+        return self._open.get(action_id) or self._closed.get(action_id)
 
     def put(self, record: ActionRecord) -> None:
         """Write `record` in the place of the one with its id."""
@@ -90,9 +94,11 @@ class ActionIndex:
                 self._past.append(self._closed[record.id])
             self._forget_closed(record.id)
         if is_open:
-            self._open.put(record.id, record)
+            # Ids are texts: what is new need not be the last.
+            self._in_turn = self._in_turn and record.id in self._open
+            self._open[record.id] = record
             return
-        self._open.drop(record.id)
+        self._open.pop(record.id, None)
         if record.succeeded is False and record.closed_at_s is not None:
             insort(self._failed, (record.closed_at_s, record.id))
         if record.succeeded is False or self._keeps_log:
@@ -100,17 +106,19 @@ class ActionIndex:
 
     def close(self, closed: Iterable[ActionRecord]) -> None:
         """Write into the records with these ids what became of them, where there are any."""
-        still_open = self._open.values
         for record in closed:
-            if record.succeeded and not self._keeps_log and record.id in still_open:
+            if record.succeeded and not self._keeps_log and record.id in self._open:
                 # Nobody will ask for it.
-                del still_open[record.id]
+                del self._open[record.id]
             elif (known := self.get(record.id)) is not None:
                 self.put(closed_like(known, record))
 
     def open_in_order(self) -> dict[str, ActionRecord]:
         """The open actions in the order of their ids: always the same dict."""
-        return self._open.in_order()
+        if not self._in_turn:
+            sort_by_key(self._open)
+            self._in_turn = True
+        return self._open
 
     def failed_since(self, since_s: int) -> tuple[ActionRecord, ...]:
         """Those closed as failed at `since_s` or later, oldest first; without a log older ones are forgotten now."""

@@ -288,7 +288,7 @@ class MemoryLeaseStore:
             self._change_members(left, joined)
 
     def _change_members(self, left: Sequence[int], joined: Sequence[int]) -> None:
-        members, known = self._memberships, self._last_transitions
+        members, states, known = self._memberships, self._vm_states.values, self._last_transitions
         members.update(joined)
         if known:
             new = frozenset(joined).difference(left)
@@ -300,7 +300,7 @@ class MemoryLeaseStore:
                 members[vm_id] -= 1
             else:
                 del members[vm_id]
-                self._vm_states.drop(vm_id)
+                states.pop(vm_id, None)
 
     def _note_change(self, lease_id: int) -> None:
         if self._changed is not None:
