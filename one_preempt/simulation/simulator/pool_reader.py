@@ -35,21 +35,18 @@ class _Description:
     Whether it is plain never changes.
     """
 
-    __slots__ = ("_lock", "_memory", "_owner", "_requirements", "_resched", "_user_template")
+    __slots__ = ("_lock", "_owner", "_requirements", "_resched", "_user_template")
 
     def __init__(self, vm: SimVm) -> None:
         self._user_template = vm.user_template
         self._requirements = vm.template.get("AUTOMATIC_REQUIREMENTS")
-        self._memory = vm.template.get("MEMORY")
         self._lock, self._resched, self._owner = vm.lock, vm.resched, (vm.uid, vm.gid)
 
     def fits(self, vm: SimVm) -> bool:
         """The same objects say the same."""
-        template = vm.template
         return (
             vm.user_template is self._user_template
-            and template.get("AUTOMATIC_REQUIREMENTS") is self._requirements
-            and template.get("MEMORY") is self._memory
+            and vm.template.get("AUTOMATIC_REQUIREMENTS") is self._requirements
             and vm.lock is self._lock
             and vm.resched == self._resched
             and (vm.uid, vm.gid) == self._owner
@@ -157,22 +154,20 @@ class SimulatedPoolReader:
 
     def _read_vms(self, vm_ids: list[int]) -> None:
         """Ascending ids, so that new VMs come last and the table stays in their order."""
-        vms = self._cloud.vms
+        vms, seen, described = self._cloud.vms, self._vms, self._described
         for vm_id in vm_ids:
-            vm = vms.get(vm_id)
+            vm, known = vms.get(vm_id), described.get(vm_id)
             if vm is None or vm.state == _DONE:
-                self._vms.pop(vm_id, None)
-                self._described.pop(vm_id, None)
+                seen.pop(vm_id, None)
+                described.pop(vm_id, None)
+            elif known is not None and known.fits(vm):
+                seen[vm_id] = moved_vm(vm, seen[vm_id])
             else:
-                self._vms[vm_id] = self._observed(vm)
+                seen[vm_id] = self._described_anew(vm)
 
-    def _observed(self, vm: SimVm) -> VirtualMachine:
-        """As itself before where it knows no new description, or as the last VM that was described anew."""
-        known = self._described.get(vm.id)
-        if known is not None:
-            if known.fits(vm):
-                return moved_vm(vm, self._vms[vm.id])
-        elif self._last_described is not None and self._last_described[0].fits(vm):
+    def _described_anew(self, vm: SimVm) -> VirtualMachine:
+        """As the last VM of which that was so, if it is of the same gang."""
+        if self._last_described is not None and self._last_described[0].fits(vm):
             self._described[vm.id], like = self._last_described
             return moved_vm(vm, like)
         made = observed_vm(vm)
@@ -182,18 +177,17 @@ class SimulatedPoolReader:
         return made
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
-        cloud = self._cloud
-        hosts = self._hosts
+        cloud, seen, fixed_parts, is_monitored = self._cloud, self._hosts, self._fixed_parts, self._monitors_hosts
         for host_id in sorted(changed | loaded):
-            host = cloud.hosts[host_id]
-            if host_id in changed or host_id not in self._fixed_parts:
-                self._fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
-            elif self._fixed_parts[host_id].is_plain and not self._monitors_hosts:
-                hosts[host_id] = loaded_host(host, hosts[host_id])
+            host, fixed = cloud.hosts[host_id], fixed_parts.get(host_id)
+            if fixed is None or host_id in changed:
+                fixed = fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
+            elif fixed.is_plain and not is_monitored:
+                seen[host_id] = loaded_host(host, seen[host_id])
                 continue
-            if self._monitors_hosts:
+            if is_monitored:
                 cloud.refresh_monitoring(host)
-            hosts[host_id] = observed_host(host, self._fixed_parts[host_id], self._monitors_hosts)
+            seen[host_id] = observed_host(host, fixed, is_monitored)
 
     def _read_surroundings(self) -> None:
         """Everything but VMs and hosts; hosts too where clusters changed, for they show the template of theirs."""
