@@ -32,7 +32,8 @@ _Amounts = tuple[IntArray, IntArray] | None
 
 
 class _Known(Struct):
-    """What was said of a lease; good until `until_s`. `more` and `firmly_more` are that part of `room` in arrays."""
+    """What was said of a lease; good until `until_s`. `more` and `firmly_more` are that part of `room` in arrays, and
+    the very same where they say the same."""
 
     room: LeaseRoom
     until_s: int
@@ -146,7 +147,8 @@ class KnownRooms:
         self._paused = False
         self._accepting = np.zeros(len(nothing), dtype=np.bool_)
         self._free = None
-        self._more, self._firmly_more = nothing, nothing.copy()
+        # What is given for all, and what more of it is given firmly, or less.
+        self._more, self._beyond = nothing, nothing.copy()
         self._base, self._firm_base = nothing.copy(), nothing.copy()
 
     def _concerned(self, state: ClusterState, changed: frozenset[int]) -> set[int]:
@@ -168,7 +170,7 @@ class KnownRooms:
         known = self._known.pop(lease_id, None)
         if known is not None:
             self._stays.pop(lease_id, None)
-            self._change(np.subtract, known.more, known.firmly_more)
+            self._count(np.subtract, np.add, known)
 
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
         room = lease_room(surroundings, lease, reserved)
@@ -188,25 +190,32 @@ class KnownRooms:
         if known is None:
             known = self._known[lease.id] = _Known(NO_ROOM, until_s, None, None)
         if not _frees_the_same(room, known.room):
-            self._change(np.subtract, known.more, known.firmly_more)
+            self._count(np.subtract, np.add, known)
             known.more = _amounts(room.rows, room.more)
             is_firm_too = room.rows == room.firm_rows and room.more == room.firmly_more
             known.firmly_more = known.more if is_firm_too else _amounts(room.firm_rows, room.firmly_more)
-            self._change(np.add, known.more, known.firmly_more)
+            self._count(np.add, np.subtract, known)
         known.room, known.until_s = room, until_s
 
-    def _change(self, by: np.ufunc, more: _Amounts, firmly_more: _Amounts) -> None:
-        for table, amounts in ((self._more, more), (self._firmly_more, firmly_more)):
-            if amounts is not None:
-                by.at(table, *amounts)
-                self._free = None
+    def _count(self, by: np.ufunc, back: np.ufunc, known: _Known) -> None:
+        """Have the tables count what a lease gives, by adding it or taking it away; `back` does the opposite."""
+        self._change(self._more, by, known.more)
+        if known.firmly_more is not known.more:
+            self._change(self._beyond, by, known.firmly_more)
+            self._change(self._beyond, back, known.more)
+
+    def _change(self, table: IntArray, by: np.ufunc, amounts: _Amounts) -> None:
+        if amounts is not None:
+            by.at(table, *amounts)
+            self._free = None
 
     def _count_up(self, hosts: HostTable) -> None:
         """What would be free without any stay. The same arrays as before where they say the same."""
         if hosts.free is self._free:
             return
         self._free = hosts.free
-        base, firm_base = hosts.free + self._more, hosts.free + self._firmly_more
+        base = hosts.free + self._more
+        firm_base = base + self._beyond
         if base.tobytes() != self._base.tobytes():
             self._base = base
         if firm_base.tobytes() != self._firm_base.tobytes():
