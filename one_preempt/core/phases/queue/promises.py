@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
+from one_preempt.core.availability.alike_nodes import HeldNodes
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.reservation import Booking
+from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.observed_room import keeps_reservations
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import promised_stay
@@ -19,9 +21,9 @@ def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
     waiting = draft.concerns.all(Concern.QUEUE)
     written = draft.state.reservations.keys() & waiting.keys()
     # About the start of those that are reserved the queue decides nothing.
-    for lease_id in sorted((promised.keys() | written) - draft.reserved):
-        if lease_id not in promised or not _is_written(draft, lease_id):
-            _write(draft, waiting[lease_id], is_in_queue=lease_id in promised)
+    unwritten = _unwritten(draft, promised.keys() - draft.reserved)
+    for lease_id in sorted(unwritten | (written - promised.keys() - draft.reserved)):
+        _write(draft, waiting[lease_id], is_in_queue=lease_id in promised)
     for lease_id in sorted(draft.state.reservations.keys() - waiting.keys()):
         _strike_out(draft, lease_id)
 
@@ -45,12 +47,21 @@ def _is_gone(draft: PlanDraft, lease_id: int) -> bool:
     return lease_id not in draft.state.records and lease_id not in draft.state.snapshot.unreadable_vm_ids
 
 
-def _is_written(draft: PlanDraft, lease_id: int) -> bool:
-    """Hosts are counted, and all know the promise already: most of many, in most cycles."""
-    if draft.timeline.alike is None:
-        return False
-    held = draft.timeline.alike.held()[lease_id]
-    known, reserved = draft.timeline.stays.get(lease_id, ()), draft.state.reservations.get(lease_id, ())
+def _unwritten(draft: PlanDraft, promised: Set[int]) -> Set[int]:
+    """Those of these leases whose promise not all know already: few of many in most cycles, where hosts are counted."""
+    alike, stays, reservations = draft.timeline.alike, draft.timeline.stays, draft.state.reservations
+    if alike is None:
+        return promised
+    held = alike.held()
+    return {
+        lease_id
+        for lease_id in promised
+        if not _is_written(held[lease_id], stays.get(lease_id, ()), reservations.get(lease_id, ()))
+    }
+
+
+def _is_written(held: HeldNodes, known: tuple[Stay, ...], reserved: tuple[Reservation, ...]) -> bool:
+    """It is all that is known and all that is written down of a lease."""
     if len(known) != 1 or len(reserved) != 1 or known[0].host_rows or reserved[0].host_ids:
         return False
     (stay,), (written,) = known, reserved
