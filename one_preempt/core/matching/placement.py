@@ -304,22 +304,25 @@ class Matchmaker(SinglePlacement):
 
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
-        vm, waiting = vms[0], iter(vms)
-        found, taken = list[Placement](), dict[int, int]()
+        vm, hosts = vms[0], self.hosts.hosts
+        where, taken = list[tuple[int, Placement]](), dict[int, int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in _with_places(rows, room, vm, len(vms)):
-            host = self.hosts.hosts[row]
+            host = hosts[row]
             if not alike_in_cluster or host.cluster_id not in like_in_cluster:
                 like_in_cluster[host.cluster_id] = self._try_host(vm, row, room, {})
             like = like_in_cluster[host.cluster_id]
             if like is None:
                 continue
-            several = [Placement(one.id, host.id, like.datastore_id, like.nics) for one in islice(waiting, places)]
-            if not several:
+            taken[row] = min(places, len(vms) - len(where))
+            where += [(host.id, like)] * taken[row]
+            if len(where) == len(vms):
                 break
-            found += several
-            taken[row] = len(several)
+        found = [
+            Placement(one.id, host_id, like.datastore_id, like.nics)
+            for one, (host_id, like) in zip(vms, where, strict=False)
+        ]
         if found:
             room.take_alike(vm, taken, found)
         return found
