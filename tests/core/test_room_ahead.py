@@ -242,8 +242,7 @@ def test_those_who_are_there_count_until_they_end(seed: int) -> None:
         ends_s[lease_id] = NOW_S + chance.randint(1, 30)
         _stands_there(draft, lease_id, row, ends_s[lease_id])
         there += draft.giving_way.leases or ()
-    draft.giving_way.leases = tuple(there)
-    draft.giving_way.on_row = {row: [one for one in there if row in one.rows] for row in range(3)}
+    _give_way(draft, *there)
     start_s, end_s = NOW_S + chance.randint(0, 5), NOW_S + chance.randint(10, 35)
     seconds = []
     for second_s in range(start_s, end_s):
@@ -276,7 +275,12 @@ def _next_to(draft: PlanDraft, chance: Random) -> None:
 def _stands_there(draft: PlanDraft, lease_id: int, row: int, ends_at_s: int | None) -> None:
     lease = draft.state.leases[lease_id]
     one = GivingWay(lease, tuple(draft.members(lease)), (PreemptionMethod.STOP,), (row,), ends_at_s)
-    draft.giving_way.leases, draft.giving_way.on_row = (one,), {row: [one]}
+    _give_way(draft, one)
+
+
+def _give_way(draft: PlanDraft, *found: GivingWay) -> None:
+    draft.giving_way.leases = found
+    draft.memory.giving_way.remember(found)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
