@@ -51,17 +51,17 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
     if recount.overruns_give_way or not anything_is_firm(recount):
         return
-    arriving = frozenset(hosts_of_arrivals(recount)) & recount.hosts.keys()
-    guests = guests_of_hosts(recount, arriving)
-    held = frozenset(host_id for host_id, vms in guests.items() if _somebody_overstays(recount, vms))
+    arriving = hosts_of_arrivals(recount) & recount.hosts.keys()
+    held = frozenset([host_id for host_id in arriving if _somebody_overstays(recount, host_id)])
     if held:
         changes = _changes_by_host(recount, held, overruns_stay=True)
         for host_id in sorted(held):
             yield from _overpromised(recount.hosts[host_id], changes[host_id])
 
 
-def _somebody_overstays(recount: Recount, guests: Iterable[VirtualMachine]) -> bool:
-    return any(may_overstay(recount, recount.leases[recount.lease_of_vm[vm.id]]) for vm in guests)
+def _somebody_overstays(recount: Recount, host_id: int) -> bool:
+    leases = [recount.lease_of(vm_id) for vm_id in recount.books.guests(recount.state, host_id)]
+    return any(lease is not None and may_overstay(recount, lease) for lease in leases)
 
 
 def _changes_by_host(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> dict[int, _Changes]:
