@@ -23,6 +23,8 @@ from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
 
+# What the queue promised does not hold for who waits no more, and may never again.
+OUT_OF_QUEUE = frozenset({LeaseState.INCOMPLETE, LeaseState.REFUSED, LeaseState.PAUSED_BY_OWNER})
 # It is on its hosts until somebody does something about it, whatever its DURATION.
 _STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
 
@@ -86,6 +88,8 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
     if reserved and not keeps_reservations(lease):
         reserved = tuple(one for one in reserved if not one.firm)
+    if reserved and lease.state in OUT_OF_QUEUE:
+        reserved = tuple(one for one in reserved if one.firm)
     is_preemptor = lease.id in surroundings.preemptors
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM

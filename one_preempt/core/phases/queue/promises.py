@@ -9,11 +9,13 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Booking, Reservation
-from one_preempt.core.observed_room import keeps_reservations
+from one_preempt.core.observed_room import OUT_OF_QUEUE, keeps_reservations
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.phases.reservations.stays import booked
+
+_NO_LONGER_WAITING = OUT_OF_QUEUE | {LeaseState.RUNNING}
 
 
 def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
@@ -38,7 +40,7 @@ def _strike_out(draft: PlanDraft, lease_id: int) -> None:
     if lease_id in draft.busy_leases or lease_id in draft.bookings:
         return
     is_booked = any(one.firm for one in reserved)
-    if not keeps_reservations(lease) if is_booked else lease.state is LeaseState.RUNNING:
+    if not keeps_reservations(lease) if is_booked else lease.state in _NO_LONGER_WAITING:
         draft.book(Booking(lease_id, ()))
 
 
