@@ -178,6 +178,7 @@ class _AdmissionDesk(Struct):
         if not self.candidates:
             return
         gangs = form_gangs(self.candidates, self._running_gangs())
+        # Whoever comes after one of these is judged like it.
         firsts = {alike[0].id for alike, _ in self.candidates}
         for key, members in gangs.complete:
             self._admit(members, key.terms, [vm for vm in members if vm.id in firsts])
