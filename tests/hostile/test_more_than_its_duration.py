@@ -23,7 +23,15 @@ BEHIND: dict[str, Any] = {
     "preemption": "advise",
     "time": {"overrun": "stop", "overrun_grace_s": 0},
     "leases": {
-        "rules": [{"name": "by rule", "match": {"user": "evan"}, "type": "BE-SUSPENDABLE", "duration_s": 600}],
+        "rules": [
+            {
+                "name": "short",
+                "match": {"user": "evan", "attributes": {"QUEUE": "short"}},
+                "type": "BE-SUSPENDABLE",
+                "duration_s": 600,
+            },
+            {"name": "long", "match": {"user": "evan"}, "type": "BE-SUSPENDABLE", "duration_s": 36000},
+        ],
         "rights": [
             {"name": "externals", "group": "externals", "may_claim": ["BE-SUSPENDABLE"]},
             {"name": "plain", "group": "plain", "max_ahead_s": 86400},
@@ -77,8 +85,9 @@ def test_who_resumes_it_waits_in_the_queue_and_is_not_late(tmp_path: Path) -> No
         ("eva", {"TYPE": "BE-SUSPENDABLE"}),
         ("eva", None),
         ("evan", {**SHORT, "DURATION": "10:00:00"}),
+        ("evan", None),
     ],
-    ids=["longer", "endless", "taken out", "by rule before"],
+    ids=["longer", "endless", "taken out", "by rule before", "by another rule"],
 )
 def test_nobody_makes_his_duration_longer_than_until_a_start_that_was_accepted_behind_it(
     tmp_path: Path, user: str, written: dict[str, str] | None
@@ -86,12 +95,12 @@ def test_nobody_makes_his_duration_longer_than_until_a_start_that_was_accepted_b
     """Whoever was promised the room could make nobody leave for it: preempting is only advised."""
     with front_row(tmp_path, BEHIND, ONE_HOST) as row:
         short = 'LEASE=[TYPE="BE-SUSPENDABLE", DURATION="00:10:00"]'
-        vm = row.submit(user, cpu="4", more=short if user == "eva" else "")
+        vm = row.submit(user, cpu="4", more=short if user == "eva" else 'QUEUE="short"')
         row.run(3)
         assert row.is_running(vm), row.log
         promised = row.submit("paul", cpu="4", more=LATER.replace("+00:05", "+00:20"))
         row.run(2)
-        row.vm(vm).user_template.pop("LEASE", None)
+        row.vm(vm).user_template.pop("LEASE" if user == "eva" else "QUEUE")
         if written is not None:
             row.vm(vm).user_template["LEASE"] = [written]
         row.run(2)

@@ -148,7 +148,7 @@ def _granted(
         return "its VMs no longer have the same owner, group and LEASE attribute"
     if _fixed(asked) != _fixed(record.terms):
         return "SIZE and the NAME of several VMs cannot change: create new VMs"
-    by_owner = record.explicit or request.explicit
+    by_owner = _is_owners_change(record, request, rules)
     wish_stays = why_wish_stays(record, vms, asked, now_s, by_owner=by_owner, promised_at_s=promised_at_s)
     if wish_stays:
         return wish_stays
@@ -159,6 +159,14 @@ def _granted(
     if under_preemption and _protects_more(asked, record.terms):
         return "more protection is not granted while a preemption of it is decided or under way"
     return asked
+
+
+def _is_owners_change(record: LeaseRecord, request: _Request, rules: AdmissionRules) -> bool:
+    """Did its owner write what it asks for now, or take away what its rule goes by? Else the rules have changed."""
+    if record.explicit or request.explicit:
+        return True
+    stands = any(rule.name == record.rule and rule.terms == record.terms for rule in rules.rules)
+    return request.rule != record.rule and stands
 
 
 def _fixed(terms: LeaseTerms) -> tuple[int, str]:

@@ -81,7 +81,7 @@ def why_wish_stays(
 ) -> str:
     """Why START, DEADLINE and DURATION cannot change to those of `asked`; "" where they can, or are the same.
 
-    `by_owner`: its owner wrote the one or the other, and it is not the rule for it that has changed. `promised_at_s`
+    `by_owner`: it is its owner who asks for something else, and not the rule for it that has changed. `promised_at_s`
     tells of a lease from when on others are firmly promised one of its hosts.
     """
     before = as_asked(record.terms)

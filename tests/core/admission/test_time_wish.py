@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.admission.rules import AdmissionRules, BeyondRights
+from one_preempt.core.admission.admit import admit
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, LeaseRule, VmMatch
 from one_preempt.core.admission.time_wish import impossible_wish
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.reservation import Verdict
@@ -350,3 +351,20 @@ def test_a_deadline_can_be_asked_for_until_the_vms_start() -> None:
     started = changed_to(DEADLINE, records, state=VmState.ACTIVE)
     assert started.records == ()
     assert "DEADLINE cannot change once its VMs have started" in started.notes[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "longer_s"),
+    [("jobs", 3 * HOUR_S), ("others", 3 * HOUR_S), ("jobs", None)],
+    ids=["longer", "another", "none"],
+)
+def test_where_the_rule_itself_has_changed_its_duration_counts_whatever_was_promised(
+    name: str, longer_s: int | None
+) -> None:
+    """An administrator may take back what he has promised."""
+    rule = LeaseRule("jobs", VmMatch(user="ann"), type=LeaseType.BE_SUSPENDABLE, duration_s=2 * HOUR_S)
+    runs = vm(1, None, VmState.ACTIVE)
+    (record,) = admitted(runs, rules=AdmissionRules(rules=(rule,))).records
+    rules = AdmissionRules(rules=(replace(rule, name=name, duration_s=longer_s),))
+    (changed,) = admit({1: runs}, {1: record}, rules, NOW_S, (), promised_at_s=lambda _lease_id: NOW_S + 60).records
+    assert (changed.terms.duration_s, changed.rule) == (longer_s, name)
