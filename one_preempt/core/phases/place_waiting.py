@@ -56,7 +56,9 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
             continue
         if most_vms > 0:
             if vms >= most_vms:
-                break
+                if not turn.marked:
+                    draft.waits[lease_id] = _not_looked_at(most_vms)
+                continue
             vms += len(turn.vms)
         if lease_id in tried or place.is_locked or (place.counted_anew and draft.quotas.limit_any(place.counted_anew)):
             hindrance = hindrance_of(draft, turn.lease, turn.vms)
@@ -96,6 +98,10 @@ def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced | None, promised_at
     draft.waits[lease.id] = told
     if lacks:
         draft.lacking_room.add(lease.id)
+
+
+def _not_looked_at(most_vms: int) -> Reason:
+    return Reason("behind", f"waits behind others in the queue, of which {most_vms} VMs are looked at in a cycle")
 
 
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")
