@@ -38,6 +38,8 @@ _PLENTY = 1 << 40
 ENDS_TRIED = 16
 # So many other hosts are tried for one VM at all instants of its time, before it is tried beside all promises at once.
 HOSTS_TRIED = 16
+# So often hosts are sought beside all promises at once that have all of it at each instant as well.
+BESIDE_ALL_TRIED = 4
 _Promised = tuple[Sequence[VirtualMachine], Stay]
 
 
@@ -58,14 +60,32 @@ def matched_then(
     for one in (stay, *_elsewhere(draft, vms, stay, demand, free)):
         if _fits_throughout(draft, vms, one, then):
             return one
+    return _beside_all(draft, vms, stay, demand, free, then)
+
+
+def _beside_all(
+    draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, free: IntArray, then: _Then
+) -> Stay | Reason:
+    """The stay on hosts where all is there for it beside every promise at once, and at each instant too.
+
+    A VM group that shares one host may be promised one until some instant and another from then on.
+    """
     allowed = np.logical_or.reduce(demand.allowed)
     able = allowed & (free >= np.array(stay.amounts).min(axis=0)).all(axis=1)
     rows = set(np.flatnonzero(able).tolist())
-    with then.at(stay.start_s, rows, then.near(rows)) as room, room.beside(free - room.free):
-        placed = _placed(draft, vms, room, allowed)
-    if not isinstance(placed, Unplaced):
-        return replace(stay, host_rows=rows_of(draft, placed))
-    return Reason(placed.reason.code, without_mend(placed.reason.text).removesuffix("."))
+    near, lacking = then.near(rows), reasons.AFFINITY
+    text = "the members of its VM group are promised different hosts during that time"
+    for _ in range(BESIDE_ALL_TRIED):
+        with then.at(stay.start_s, rows, near) as room, room.beside(free - room.free):
+            placed = _placed(draft, vms, room, allowed)
+        if isinstance(placed, Unplaced):
+            lacking, text = placed.reason.code, without_mend(placed.reason.text).removesuffix(".")
+            break
+        found = replace(stay, host_rows=rows_of(draft, placed))
+        if _fits_throughout(draft, vms, found, then):
+            return found
+        allowed[list(found.host_rows)] = False
+    return Reason(lacking, text)
 
 
 def has_all_then(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
