@@ -202,24 +202,34 @@ def _is_open_for_long(draft: PlanDraft, open_preemption: OpenPreemption) -> bool
     return abs(draft.state.now_s - open_preemption.opened_at_s) > draft.policies.limits.preemption_timeout_s
 
 
-def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:
+def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> bool:
     """Its victims should have left so long ago."""
     if not _is_open_for_long(draft, open_preemption):
         return False
     now_s = draft.state.now_s
-    late_s = now_s - _left_by_s(draft, open_preemption)
+    late_s = now_s - _left_by_s(draft, open_preemption, outstanding)
     return now_s < open_preemption.opened_at_s or late_s > draft.policies.limits.preemption_timeout_s
 
 
-def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption) -> int:
+def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> int:
     """When its victims were to have left: by its START; else as soon as all of them can."""
     preemption, vms = open_preemption.preemption, draft.state.snapshot.vms
     leaving = [(vms[victim.vm_id], victim.method) for victim in preemption.victims if victim.vm_id in vms]
-    left_by_s = open_preemption.opened_at_s + leaves_s(draft, leaving)
+    left_by_s = _asked_at_s(draft, open_preemption, outstanding) + leaves_s(draft, leaving)
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     if lease is None or lease.verdict is not Verdict.ACCEPTED:
         return left_by_s
     return max(left_by_s, lease.terms.start_at_s or 0)
+
+
+def _asked_at_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> int:
+    """Since when its victims leave: they are not asked to as long as `victims_in_flight` of others do."""
+    opened_at_s, vms = open_preemption.opened_at_s, draft.state.snapshot.vms
+    asked = [one for one in outstanding if _is_under_way(draft, open_preemption.preemption, one)]
+    if not asked and all(phase_of(vms[one.vm_id]) is VmPhase.RUNNING for one in outstanding):
+        return draft.state.now_s
+    records = [draft.state.actions[leave_id(open_preemption.preemption, one)] for one in asked]
+    return max(opened_at_s, min((one.outcome_at_s or one.intended_at_s for one in records), default=opened_at_s))
 
 
 def _give_up(preemption: Preemption, code: str, text: str) -> PreemptionEnd:
@@ -259,7 +269,7 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
     if draft.policies.mode is not Mode.ACT:
         text = "preempting is only advised now: the configuration says so, or a plan was refused by its own check"
         return _give_up(preemption, "advise", text)
-    if _is_too_slow(draft, open_preemption):
+    if _is_too_slow(draft, open_preemption, outstanding):
         return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
     lost = _lost_host(draft, preemption)
     if lost is not None:
