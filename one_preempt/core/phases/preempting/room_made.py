@@ -11,16 +11,18 @@ import numpy as np
 from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import BoolArray
-from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Reason
-from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.images.promised_images import may_be_staged
+from one_preempt.core.phases.preempting.chosen_for_later import (
+    others_were_promised,
+    promise_elsewhere,
+    there_is_time,
+    who_leave,
+)
 from one_preempt.core.phases.preempting.decided_preemption import decided_preemption
 from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
@@ -37,7 +39,7 @@ from one_preempt.core.phases.preempting.sequence import named_leases, sequence_a
 from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
-from one_preempt.core.phases.reservations.leaving_in_time import lay_back, leaves_s, prepare
+from one_preempt.core.phases.reservations.leaving_in_time import lay_back, leaves_s
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
 from one_preempt.core.phases.reservations.room_ahead import has_ended_by
 from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
@@ -60,10 +62,6 @@ CHOICES_AHEAD_A_CYCLE = 3
 # How often victims are chosen for one request, each time without some who could not leave after all, or some hosts that
 # would not do; at last among those alone who surely can, for hosts that surely would.
 CHOICES_A_REQUEST = 4
-
-
-_LEAVES_LATE = Reason("leaves-late", "others can leave in time, and those who are cheapest to send out cannot")
-_PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
 
 
 def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
@@ -167,14 +165,14 @@ def _preempt_for(
         return obstacle
     if not chosen and wanted.start_s > draft.state.now_s:
         lacks = lacks_to_start(draft, wanted, chosen, choice) if lacking else None
-        return lacks or _promise_elsewhere(draft, wanted, choice)
-    taken = _others_were_promised(draft, wanted, choice) if wanted.start_s > draft.state.now_s else None
+        return lacks or promise_elsewhere(draft, wanted, choice)
+    taken = others_were_promised(draft, wanted, choice) if wanted.start_s > draft.state.now_s else None
     if taken is not None:
         return taken
-    there_is_time = _there_is_time(draft, wanted, chosen, choice, surely=surely)
-    if isinstance(there_is_time, Hindered):
-        return there_is_time
-    if there_is_time:
+    is_early = there_is_time(draft, wanted, chosen, choice, surely=surely)
+    if isinstance(is_early, Hindered):
+        return is_early
+    if is_early:
         return None
     if wanted.start_s <= draft.state.now_s:
         obstacle = who_take_turns_of_others(draft, wanted.lease, chosen)
@@ -224,34 +222,6 @@ def _within(
     return within
 
 
-def _others_were_promised(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
-    """Of the hosts that were chosen for a time to come others were promised what it needs, unless it was itself."""
-    stays = draft.timeline.stays.get(wanted.lease.id, ())
-    if stays and not stays[0].displaced and stays[0].host_rows == choice.host_of_request:
-        return None
-    return _lacks_then(draft, wanted, choice)
-
-
-def _lacks_then(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
-    """The hosts that were chosen for a time to come lack devices, cores or a place for it, though others leave."""
-    if has_all_then(draft, wanted.vms, _stay_then(wanted, choice)):
-        return None
-    return Hindered(frozenset(), _PROMISED_TO_OTHERS, frozenset(choice.host_of_request))
-
-
-def _stay_then(wanted: RoomWanted, choice: Choice) -> Stay:
-    return stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
-
-
-def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
-    """Nobody has to leave where the queue alone would be by then: it is kept off these hosts from now on."""
-    lacks = _lacks_then(draft, wanted, choice)
-    if lacks is None:
-        stays = draft.timeline.stays.get(wanted.lease.id, ())
-        book(draft, wanted.lease, (_stay_then(wanted, choice), *stays[1:]))
-    return lacks
-
-
 def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:
     """Nobody has to leave: it takes room that was only promised to the queue."""
     placed = draft.matchmaker.place_at(wanted.vms, placements, draft.room)
@@ -284,7 +254,7 @@ def _decide_or_undo(
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
     is_due = wanted.start_s <= draft.state.now_s
-    later_s = draft.policies.time.grace_s + leaves_s(draft, _leaving(draft, chosen)) if is_due else 0
+    later_s = draft.policies.time.grace_s + leaves_s(draft, who_leave(draft, chosen)) if is_due else 0
     _hold_for(draft, wanted, placements, later_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
@@ -332,50 +302,6 @@ def _decide_upon(
     draft.waits.pop(lease.id, None)
     draft.statuses[lease.id] = waits_for(len(victims))
     return None
-
-
-def _there_is_time(
-    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, *, surely: bool
-) -> Hindered | bool:
-    """They need not begin to leave yet: the next decision about it is due when they must.
-
-    Those who would leave too late had better stay while those who were counted on can still leave in time: so had all
-    whose turns on the storage they would take.
-    """
-    lease_id, now_s = wanted.lease.id, draft.state.now_s
-    if wanted.start_s <= now_s:
-        return False
-    planned = draft.preparations.get(lease_id)
-    prepared = prepare(draft, lease_id, wanted.start_s, _leaving(draft, chosen))
-    if prepared is None and planned is not None and (now_s < planned.begin_s or not surely):
-        lay_back(draft, lease_id, planned)
-        if now_s >= planned.begin_s:
-            return Hindered(frozenset(), _LEAVES_LATE, frozenset(choice.host_of_request))
-        prepared = planned
-    if prepared is None:
-        return False
-    draft.wake_by(prepared.begin_s)
-    there_is_time = now_s < prepared.begin_s
-    if there_is_time and planned is not None and now_s < planned.begin_s:
-        # Until then it can still fall back upon those who were counted on, and keeps their turns.
-        lay_back(draft, lease_id, planned)
-        draft.wake_by(planned.begin_s)
-    elif there_is_time:
-        _promise_where_they_leave(draft, wanted, choice)
-    return there_is_time
-
-
-def _promise_where_they_leave(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> None:
-    """Its own hosts nobody could leave in time any more: nobody else is to count on those who still can elsewhere."""
-    stays, there = draft.timeline.stays.get(wanted.lease.id, ()), _stay_then(wanted, choice)
-    is_elsewhere = bool(stays) and not stays[0].displaced and stays[0].host_rows != there.host_rows
-    if is_elsewhere and may_be_staged(draft, wanted.lease, wanted.vms, there):
-        book(draft, wanted.lease, (there, *stays[1:]))
-
-
-def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
-    """The VMs of those chosen, each with how it leaves."""
-    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
 
 
 def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hindered | None:
