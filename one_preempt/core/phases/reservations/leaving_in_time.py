@@ -27,6 +27,7 @@ from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
+_SHUT_DOWN = frozenset({PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY})
 
 
 def prepare(
@@ -113,7 +114,9 @@ def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
     if rules.exclusion is Exclusion.NONE or not ends_s:
         return False
     begin_s = draft.state.now_s + rules.grace_s
-    lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
+    # Whoever shuts down is in nobody's way who is saved.
+    saved = [(vm, method) for vm, method in leaving if method not in _SHUT_DOWN]
+    lanes_s = leave_lanes_s(saved, draft.rates, rules.exclusion)
     operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
     if all(draft.lanes.as_late_as_possible((one,), begin_s, begin_s + one.duration_s) for one in operations):
         return False
