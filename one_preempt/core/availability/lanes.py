@@ -69,6 +69,14 @@ class ExclusiveLanes:
             self.vacate(lane, start_s, end_s)
         return tuple(starts[::-1]) if len(starts) == len(operations) else None
 
+    def earliest(self, operation: Operation, not_before_s: int) -> int:
+        """The first instant from which its lane is free for all of an operation."""
+        if not self._is_known(operation.lane):
+            return max(not_before_s, self._since_s)
+        found = self._profile(operation.lane).earliest_fit(1, operation.duration_s, not_before_s)
+        assert found is not None, "no lane is taken for ever"
+        return found
+
     def _latest_fit(self, operation: Operation, not_before_s: int, end_by_s: int) -> int | None:
         if self._is_known(operation.lane):
             return self._profile(operation.lane).latest_fit(1, operation.duration_s, not_before_s, end_by_s)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import Reason
-from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import may_be_staged
+from one_preempt.core.phases.preempting.leaving_together import leaving_of, who_overtake_others
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare
 from one_preempt.core.phases.reservations.stays import book, stay_at
 from one_preempt.core.phases.room_wanted import RoomWanted
@@ -27,20 +24,21 @@ def there_is_time(
     """They need not begin to leave yet: the next decision about it is due when they must.
 
     Those who would leave too late had better stay while those who were counted on can still leave in time: so had all
-    whose turns on the storage they would take.
+    whose turns on the storage they would take. For whoever will be late either way nobody leaves, until his start has
+    come, who would make others late as well.
     """
     lease_id, now_s = wanted.lease.id, draft.state.now_s
     if wanted.start_s <= now_s:
         return False
     planned = draft.preparations.get(lease_id)
-    prepared = prepare(draft, lease_id, wanted.start_s, who_leave(draft, chosen))
+    prepared = prepare(draft, lease_id, wanted.start_s, leaving_of(draft, chosen))
     if prepared is None and planned is not None and (now_s < planned.begin_s or not surely):
         lay_back(draft, lease_id, planned)
         if now_s >= planned.begin_s:
             return Hindered(frozenset(), _LEAVES_LATE, frozenset(choice.host_of_request))
         prepared = planned
     if prepared is None:
-        return False
+        return who_overtake_others(draft, wanted.start_s, chosen) or False
     draft.wake_by(prepared.begin_s)
     is_early = now_s < prepared.begin_s
     if is_early and planned is not None and now_s < planned.begin_s:
@@ -86,8 +84,3 @@ def _lacks_then(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindere
 
 def _stay_then(wanted: RoomWanted, choice: Choice) -> Stay:
     return stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
-
-
-def who_leave(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
-    """The VMs of those chosen, each with how it leaves."""
-    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]

@@ -15,7 +15,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
 from one_preempt.core.phases.queue.moves import another_host, hold_target
 from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
-from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, takes_turns_of_others
+from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, overtakes_until_s, takes_turns_of_others
 from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.phases.reservations.stays import stay_at
@@ -112,14 +112,29 @@ def who_take_turns_of_others(draft: PlanDraft, preemptor: Lease, chosen: Sequenc
 
     Whoever was promised his start himself, and is late, has them leave all the same.
     """
-    leaving = {one.lease.id: list(zip(draft.members(one.lease), one.methods, strict=True)) for one in chosen}
-    if not chosen or is_promised(draft, preemptor):
+    if not chosen or is_promised(draft, preemptor) or not takes_turns_of_others(draft, leaving_of(draft, chosen)):
         return None
-    if not takes_turns_of_others(draft, [pair for pairs in leaving.values() for pair in pairs]):
+    return _without_the_slowest(draft, chosen)
+
+
+def who_overtake_others(draft: PlanDraft, start_s: int, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+    """The same for a start at a time to come that will be late: until then no other one is to be late because of it."""
+    until_s = overtakes_until_s(draft, leaving_of(draft, chosen))
+    if until_s is None:
         return None
-    # Perhaps the others are saved soon enough.
-    slowest = max(leaving, key=lambda lease_id: (leaves_s(draft, leaving[lease_id]), lease_id))
-    return Hindered(frozenset({slowest}), SAVED_FOR_OTHERS)
+    draft.wake_by(min(until_s, start_s))
+    return _without_the_slowest(draft, chosen)
+
+
+def _without_the_slowest(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> Hindered:
+    """Perhaps the others are saved soon enough."""
+    slowest = max(chosen, key=lambda one: (leaves_s(draft, leaving_of(draft, [one])), one.lease.id))
+    return Hindered(frozenset({slowest.lease.id}), SAVED_FOR_OTHERS)
+
+
+def leaving_of(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
+    """The VMs of those chosen, each with how it leaves."""
+    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
 
 
 def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Hindered:

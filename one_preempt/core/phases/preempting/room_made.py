@@ -21,12 +21,12 @@ from one_preempt.core.phases.preempting.chosen_for_later import (
     others_were_promised,
     promise_elsewhere,
     there_is_time,
-    who_leave,
 )
 from one_preempt.core.phases.preempting.decided_preemption import decided_preemption
 from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
     as_victims,
+    leaving_of,
     over_limits,
     rules_for,
     victim_ceiling,
@@ -254,7 +254,7 @@ def _decide_or_undo(
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
     is_due = wanted.start_s <= draft.state.now_s
-    later_s = draft.policies.time.grace_s + leaves_s(draft, who_leave(draft, chosen)) if is_due else 0
+    later_s = draft.policies.time.grace_s + leaves_s(draft, leaving_of(draft, chosen)) if is_due else 0
     _hold_for(draft, wanted, placements, later_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)

@@ -114,14 +114,37 @@ def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
     if rules.exclusion is Exclusion.NONE or not ends_s:
         return False
     begin_s = draft.state.now_s + rules.grace_s
-    # Whoever shuts down is in nobody's way who is saved.
-    saved = [(vm, method) for vm, method in leaving if method not in _SHUT_DOWN]
-    lanes_s = leave_lanes_s(saved, draft.rates, rules.exclusion)
-    operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
+    operations = _savings(draft, leaving)
     if all(draft.lanes.as_late_as_possible((one,), begin_s, begin_s + one.duration_s) for one in operations):
         return False
     draft.wake_by(min(ends_s))
     return True
+
+
+def overtakes_until_s(draft: PlanDraft, leaving: Leaving) -> int | None:
+    """Until when who leaves would be saved before others who are to be for starts to come, and who had to wait for him.
+
+    None where he is not. Whoever is saved already comes before all of them.
+    """
+    rules, begin_s = draft.policies.time, draft.state.now_s + draft.policies.time.grace_s
+    if rules.exclusion is Exclusion.NONE or not draft.preparations:
+        return None
+    operations = _savings(draft, leaving)
+    behind_s = [draft.lanes.earliest(one, begin_s) for one in operations]
+    prepared = list(draft.preparations.values())
+    for one in prepared:
+        _occupy(draft, one, -1)
+    at_once_s = [draft.lanes.earliest(one, begin_s) for one in operations]
+    for one in prepared:
+        _occupy(draft, one, 1)
+    return None if at_once_s == behind_s else max(behind_s) - rules.grace_s
+
+
+def _savings(draft: PlanDraft, leaving: Leaving) -> list[Operation]:
+    """How long those who leave take each lane; whoever shuts down is in nobody's way who is saved."""
+    saved = [(vm, method) for vm, method in leaving if method not in _SHUT_DOWN]
+    lanes_s = leave_lanes_s(saved, draft.rates, draft.policies.time.exclusion)
+    return [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
 
 
 def leaves_s(draft: PlanDraft, leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]]) -> int:
