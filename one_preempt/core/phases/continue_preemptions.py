@@ -130,8 +130,7 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
 def _take_turns(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
     """Nobody else is saved meanwhile where that takes turns; when the last of its victims will have left."""
     vms, gone_at_s = draft.state.snapshot.vms, _gone_at_s(draft, preemption, outstanding)
-    take_turns_until(draft, [(vms[victim.vm_id], victim.method) for victim in outstanding], gone_at_s)
-    return gone_at_s
+    return take_turns_until(draft, [(vms[victim.vm_id], victim.method) for victim in outstanding], gone_at_s)
 
 
 def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:

@@ -95,14 +95,23 @@ def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int)
     return prepared if prepared.begin_s >= not_before_s else None
 
 
-def take_turns_until(draft: PlanDraft, leaving: Leaving, gone_at_s: int) -> None:
-    """Those who leave already have their turns until then, as is planned: nobody else is saved in these."""
+def take_turns_until(draft: PlanDraft, leaving: Leaving, gone_at_s: int) -> int:
+    """Those who leave already have their turns until then, as is planned: nobody else is saved in these.
+
+    Where others who leave have turns at that time they come behind these: the instant is given when they are gone.
+    """
     exclusion, now_s = draft.policies.time.exclusion, draft.state.now_s
     if exclusion is Exclusion.NONE or gone_at_s <= now_s:
-        return
+        return gone_at_s
+    last_s = gone_at_s
     for lane, took_s in leave_lanes_s(leaving, draft.rates, exclusion).items():
+        begin_s = max(now_s, gone_at_s - took_s)
         if took_s > 0:
-            draft.lanes.occupy(lane, max(now_s, gone_at_s - took_s), gone_at_s)
+            rest = Operation(lane, gone_at_s - begin_s)
+            begin_s = draft.lanes.earliest(rest, begin_s)
+            draft.lanes.occupy(lane, begin_s, begin_s + rest.duration_s)
+            last_s = max(last_s, begin_s + rest.duration_s)
+    return last_s
 
 
 def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
