@@ -305,3 +305,20 @@ def test_what_is_booked_anew_may_hope_for_the_end_of_an_overrun() -> None:
     )
     overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
     assert codes(replace(state, leases={**state.leases, 100: overrun}), made) == []
+
+
+def test_what_was_promised_is_claimed_as_before_where_room_is_made_for_it_no_more() -> None:
+    """It has a second more than it runs, to boot in. Somebody outlives his DURATION there, and another one starts."""
+    state, made = told(
+        Case(2, runs=[Piece(0, 1, 0, 5)], promised=[Piece(0, 2, 5, 9)], booked=[], starts=[Piece(0, 1, 0, 2)])
+    )
+    overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
+    runs_for_3_s = replace(state.leases[200], terms=replace(state.leases[200].terms, duration_s=3))
+    preemption = Preemption("200@1", 200, (), (Placement(200, 0),), "moml", 1, optimal=True, bound_ms=1, decided_at_s=0)
+    state = replace(
+        state,
+        leases={**state.leases, 100: overrun, 200: runs_for_3_s},
+        preemptions=(OpenPreemption(preemption, NOW_S - 9),),
+    )
+    given_up = PreemptionEnd(preemption.id, fulfilled=False, reason=WHY)
+    assert codes(state, replace(made, ended_preemptions=(given_up,))) == []

@@ -162,7 +162,7 @@ class _ClaimReader:
         self._arrivals = {one.vm_id: one.host_id or 0 for one in new if one.kind is ActionKind.DEPLOY}
         self._targets = {one.vm_id: one.host_id or 0 for one in new if one.kind in MOVES and one.preemption_id is None}
         opened = [one.preemption for one in recount.state.preemptions]
-        ended = {end.preemption_id for end in plan.ended_preemptions}
+        ended = self._ended = {end.preemption_id for end in plan.ended_preemptions}
         self._new = {one.id for one in plan.preemptions}
         going_on = [*(one for one in opened if one.id not in ended), *plan.preemptions]
         self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
@@ -208,7 +208,7 @@ class _ClaimReader:
             until_s = self._now_s + 1
         elif preemption is not None:
             until_s = None
-            found += self._claims_of_preemptor(lease, preemption, own)
+            found += self._claims_of_preemptor(lease, preemption, own, planned=planned)
         else:
             until_s = 0
         for slot in self._standing(lease, own):
@@ -223,16 +223,21 @@ class _ClaimReader:
         before = slots(self._recount, lease, planned=False)
         return [one for one in own if one in before]
 
-    def _claims_of_preemptor(self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]) -> list[Claim]:
+    def _claims_of_preemptor(
+        self, lease: Lease, preemption: Preemption, own: Sequence[Reservation], *, planned: bool
+    ) -> list[Claim]:
         """The room that is made for it, in place of what it was promised.
 
-        What has a deadline may have it made for now or for its slot: only its start, later, tells which.
+        What has a deadline may have it made for now or for its slot: only its start, later, tells which. Where the plan
+        gives that up, the slot stands again as it is written: for longer than it runs, for starting takes its time.
         """
         if preemption.id in self._new and own and lease.terms.deadline_at_s is not None:
             return []
         promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
         from_s = max(self._now_s, promised_s or 0)
         until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
+        if not planned and preemption.id in self._ended and own and until_s is not None:
+            until_s = None if own[0].end_at_s is None else max(until_s, own[0].end_at_s)
         where = {placement.vm_id: placement.host_id for placement in preemption.placements}
         own_vms = [(self._recount.vms[vm_id], host_id) for vm_id, host_id in where.items() if vm_id in lease.vm_ids]
         return self._claims_on(own_vms, from_s, until_s)
