@@ -10,7 +10,7 @@ from one_preempt.core.model.virtual_machine import LockLevel, VmState
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
 _MOVING = ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}
-_HOLD, _UNLOCKED, _STARTED_OR_ENDED = VmState.HOLD, LockLevel.NONE, (ActionKind.DEPLOY, ActionKind.TERMINATE)
+_HOLD, _UNLOCKED = VmState.HOLD, LockLevel.NONE
 OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
 
 
@@ -80,13 +80,20 @@ def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
 
     That the VM is of that lease is a rule of its own.
     """
-    for action in recount.plan.actions:
+    ends = [one for one in recount.others if one.kind is ActionKind.TERMINATE]
+    unasked = [one for one in ends if not _has_lease_of_its_own(recount, one.lease_id)]
+    for lease_id, starts in recount.starts_by_lease.items():
+        if not _has_lease_of_its_own(recount, lease_id):
+            unasked += starts
+    for action in unasked:
         vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.state is not _HOLD or action.kind not in _STARTED_OR_ENDED:
-            continue
-        lease = recount.leases.get(action.lease_id)
-        if lease is None or not lease.explicit:
+        if vm is not None and vm.state is _HOLD:
             yield Violation("held-by-owner", f"{action.id}: VM {vm.id} is on HOLD without a LEASE of its own")
+
+
+def _has_lease_of_its_own(recount: Recount, lease_id: int) -> bool:
+    lease = recount.leases.get(lease_id)
+    return lease is not None and lease.explicit
 
 
 def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
@@ -184,7 +191,7 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
     """
     starting = {action.vm_id for action in recount.starts}
     tried: set[int] | None = None
-    for lease_id in sorted({action.lease_id for action in recount.starts}):
+    for lease_id in sorted(recount.starts_by_lease):
         lease = recount.leases.get(lease_id)
         if lease is None or len(lease.vm_ids) < 2 or starting.issuperset(lease.vm_ids):
             continue

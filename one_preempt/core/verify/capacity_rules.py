@@ -32,10 +32,11 @@ class _Arrival(Struct):
 
 def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
     """At no moment that the order of the actions permits does a host hold more than it has."""
-    for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
+    for host_id, coming in sorted(_coming_by_host(recount).items()):
         host = recount.hosts[host_id]
-        if _has_room_whoever_stays(host, arrivals):
+        if _has_room_whoever_stays(host, coming):
             continue
+        arrivals = [_arrival(recount, action, vm, host_id) for action, vm in coming]
         if not [arrival for arrival in arrivals if arrival.after_leaving]:
             yield from _overfull(recount, host, arrivals, [])
             continue
@@ -45,11 +46,10 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
                 yield from _overfull(recount, host, present, [recount.vms[vm_id] for vm_id in sorted(left)])
 
 
-def _has_room_whoever_stays(host: Host, arrivals: Iterable[_Arrival]) -> bool:
+def _has_room_whoever_stays(host: Host, coming: Iterable[tuple[Action, VirtualMachine]]) -> bool:
     """All who come fit beside all who are there, as mostly, and ask for no device: who leaves before is no matter."""
     cpu_centi, memory_mib = host.cpu_usage_centi, 0
-    for arrival in arrivals:
-        vm = arrival.vm
+    for _, vm in coming:
         if vm.pci_requests:
             return False
         cpu_centi, memory_mib = cpu_centi + vm.cpu_centi, memory_mib + vm.memory_mib
@@ -57,22 +57,28 @@ def _has_room_whoever_stays(host: Host, arrivals: Iterable[_Arrival]) -> bool:
     return cpu_centi <= host.max_cpu_centi and memory_kib <= host.max_memory_kib
 
 
-def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
-    found: dict[int, list[_Arrival]] = {}
+def _coming_by_host(recount: Recount) -> dict[int, list[tuple[Action, VirtualMachine]]]:
+    """What brings a VM to each host, or lets it run there again."""
+    found: dict[int, list[tuple[Action, VirtualMachine]]] = {}
+    vms, hosts = recount.vms, recount.hosts
     stopped = {action.vm_id for action in recount.others if action.kind is ActionKind.STOP}
     for action in recount.plan.actions:
-        vm, host_id = recount.vms.get(action.vm_id), action.host_id
-        if vm is None or host_id is None:
+        vm, host_id = vms.get(action.vm_id), action.host_id
+        if vm is None or host_id is None or host_id not in hosts:
             continue
-        is_there = vm.host_id == host_id
-        resumes = is_there and action.kind is ActionKind.UNLOCK and recount.rests(vm) and vm.id not in stopped
-        if not resumes and (is_there or action.kind not in ARRIVALS):
-            continue
-        left = _left_before(recount, action, host_id) if action.after else NOBODY
-        if host_id in recount.hosts:
-            counted = action.enforce_capacity and not resumes
-            found.setdefault(host_id, []).append(_Arrival(vm, left, counted, resumes))
+        if vm.host_id == host_id:
+            comes = action.kind is ActionKind.UNLOCK and recount.rests(vm) and vm.id not in stopped
+        else:
+            comes = action.kind in ARRIVALS
+        if comes:
+            found.setdefault(host_id, []).append((action, vm))
     return found
+
+
+def _arrival(recount: Recount, action: Action, vm: VirtualMachine, host_id: int) -> _Arrival:
+    resumes = action.kind is ActionKind.UNLOCK
+    left = _left_before(recount, action, host_id) if action.after else NOBODY
+    return _Arrival(vm, left, action.enforce_capacity and not resumes, resumes)
 
 
 def _left_before(recount: Recount, action: Action, host_id: int) -> frozenset[int]:

@@ -6,7 +6,9 @@ of `resource` stands for hosts. Placing takes MANAGE.
 
 from __future__ import annotations
 
-from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, AclRule, User
+from collections.abc import Set
+
+from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, AclRule
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -27,14 +29,14 @@ def may_place_on(snapshot: PoolSnapshot, vm: VirtualMachine, host: Host) -> bool
         return True
     if vm.uid == ONEADMIN_UID:
         return True
-    return any(_is_about(one, user, snapshot.zone_id) and _covers(one, host) for one in rules)
+    names = {_ONE + user.id, _GROUP + user.gid, *(_GROUP + gid for gid in user.group_ids)}
+    return any(_covers(one, host) and _is_about(one, names, snapshot.zone_id) for one in rules)
 
 
-def _is_about(rule: AclRule, user: User, zone_id: int) -> bool:
-    """It is for this user, one of his groups, or everybody; and holds in this zone."""
+def _is_about(rule: AclRule, names: Set[int], zone_id: int) -> bool:
+    """It is for whoever has these names, himself and his groups, or for everybody; and holds in this zone."""
     if not rule.zone & _EVERYTHING and rule.zone != _ONE + zone_id:
         return False
-    names = {_ONE + user.id, _GROUP + user.gid, *(_GROUP + gid for gid in user.group_ids)}
     return bool(rule.user & _EVERYTHING) or rule.user in names
 
 

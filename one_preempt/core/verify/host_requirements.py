@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -36,8 +37,23 @@ _PLACES = (
 # What follows from who is there, and from when the host was looked at last.
 _LOAD = ("HOST_SHARE/", "MONITORING/")
 _PASSING = frozenset({"STATE", "PREV_STATE", "LAST_MON_TIME"})
+# What a host's document says and is not among its attributes.
+_TYPED: dict[str, Callable[[Host], object]] = {
+    "ID": lambda host: host.id,
+    "NAME": lambda host: host.name,
+    "STATE": lambda host: int(host.state),
+    "CLUSTER_ID": lambda host: host.cluster_id,
+    "CLUSTER": lambda host: host.cluster_name,
+    "HOST_SHARE/MAX_CPU": lambda host: host.max_cpu_centi,
+    "HOST_SHARE/CPU_USAGE": lambda host: host.cpu_usage_centi,
+    "HOST_SHARE/MAX_MEM": lambda host: host.max_memory_kib,
+    "HOST_SHARE/MEM_USAGE": lambda host: host.memory_usage_kib,
+    "HOST_SHARE/RUNNING_VMS": lambda host: host.running_vms,
+}
 # The matchmaker compares in single precision.
 _TOO_CLOSE = 1e-5
+# One text is held against one host after the other.
+_TEXTS_KEPT = 64
 
 Residents = Callable[[int], bool | None]
 """Is a VM on the host? None: not known."""
@@ -77,7 +93,8 @@ def meets(text: str, host: Host, residents: Residents, *, load_is_known: bool) -
         return None
 
 
-def _words(text: str) -> list[_Word]:
+@lru_cache(_TEXTS_KEPT)
+def _words(text: str) -> tuple[_Word, ...]:
     found, at = list[_Word](), 0
     while (word := _WORD.match(text, at)) is not None:
         assert word.lastgroup is not None, "each way to match is named"
@@ -85,7 +102,7 @@ def _words(text: str) -> list[_Word]:
         at = word.end()
     if _END.fullmatch(text, at) is None:
         raise _Unread
-    return found
+    return tuple(found)
 
 
 def _value(words: Sequence[_Word], host: Host, residents: Residents, *, load_is_known: bool) -> bool | None:
@@ -153,21 +170,11 @@ def _values(host: Host, name: str, *, load_is_known: bool) -> list[str] | None:
     """All that the host's document has under a name; None: not known."""
     if name.startswith("/") or name == "VMS" or name.startswith("VMS/"):
         return None
-    typed = {
-        "ID": host.id,
-        "NAME": host.name,
-        "STATE": int(host.state),
-        "CLUSTER_ID": host.cluster_id,
-        "CLUSTER": host.cluster_name,
-        "HOST_SHARE/MAX_CPU": host.max_cpu_centi,
-        "HOST_SHARE/CPU_USAGE": host.cpu_usage_centi,
-        "HOST_SHARE/MAX_MEM": host.max_memory_kib,
-        "HOST_SHARE/MEM_USAGE": host.memory_usage_kib,
-        "HOST_SHARE/RUNNING_VMS": host.running_vms,
-    }
     found, load = list[str](), False
     for path in [place + name for place in _PLACES]:
-        texts = host.attributes.get(path, (str(typed[path]),) if path in typed else ())
+        texts = host.attributes.get(path)
+        if texts is None:
+            texts = (str(_TYPED[path](host)),) if path in _TYPED else ()
         load |= bool(texts) and (path.startswith(_LOAD) or path in _PASSING)
         found += texts
     return None if (load and not load_is_known) or any(len(text) > MOST_OF_A_VALUE for text in found) else found

@@ -26,19 +26,22 @@ def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
     That the VM is of that lease is a rule of its own.
     """
     refused = {given.lease_id for given in recount.plan.verdicts if given.verdict is Verdict.REFUSED}
-    for action in recount.starts:
-        lease = recount.leases.get(action.lease_id)
+    for lease_id, starts in recount.starts_by_lease.items():
+        lease = recount.leases.get(lease_id)
         if lease is None:
             continue
         was_refused = lease.id in refused or lease.state is _REFUSED
         start_at_s = lease.terms.start_at_s
         is_early = start_at_s is not None and recount.state.now_s < start_at_s
-        if not (was_refused or is_early) or recount.under_way(action):
+        if not (was_refused or is_early):
             continue
-        if was_refused:
-            yield Violation("refused-lease", f"{action.id} starts a VM of lease {lease.id}, which was refused")
-        if is_early and (has_start_promised(recount, lease) or has_deadline_promised(recount, lease)):
-            yield Violation("too-early", f"{action.id} starts a VM of lease {lease.id} before its START {start_at_s}")
+        is_early = is_early and (has_start_promised(recount, lease) or has_deadline_promised(recount, lease))
+        for action in starts:
+            what = f"{action.id} starts a VM of lease {lease.id}"
+            if was_refused and not recount.under_way(action):
+                yield Violation("refused-lease", f"{what}, which was refused")
+            if is_early and not recount.under_way(action):
+                yield Violation("too-early", f"{what} before its START {start_at_s}")
 
 
 def _verdicts_are_given_once(recount: Recount) -> Iterator[Violation]:

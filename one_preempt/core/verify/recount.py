@@ -65,6 +65,9 @@ class Recount:
         self.leases, self.lease_of_vm = state.leases, state.lease_of_vm
         # Starts are by far the most actions; those that wait for others are the fewest.
         self.starts = [action for action in plan.actions if action.kind is _DEPLOY]
+        self.starts_by_lease: dict[int, list[Action]] = {}
+        for action in self.starts:
+            self.starts_by_lease.setdefault(action.lease_id, []).append(action)
         self.others = [action for action in plan.actions if action.kind is not _DEPLOY]
         self.later = [action for action in plan.actions if action.after]
         self.action_by_id = {action.id: action for action in plan.actions}
