@@ -56,32 +56,40 @@ def charge(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     told not to check."""
     if vm.id in host.vm_ids:
         return
-    insort(host.vm_ids, vm.id)
-    share = host.share
-    cpu, memory_kib = taken_by(vm)
-    share.cpu_usage += cpu
-    share.mem_usage += memory_kib
-    share.running_vms += 1
+    hold(host, vm.id, taken_by(vm))
     if "PCI" in vm.template:
         devices.assign(host, vm, series_7)
     if "TOPOLOGY" in vm.template:
         pinning.pin(host, vm, series_7)
 
 
+def hold(host: SimHost, vm_id: int, amounts: tuple[int, int]) -> None:
+    """Let a VM that holds nothing there yet hold these amounts of CPU and memory, and nothing else."""
+    insort(host.vm_ids, vm_id)
+    share, (cpu, memory_kib) = host.share, amounts
+    share.cpu_usage += cpu
+    share.mem_usage += memory_kib
+    share.running_vms += 1
+
+
 def release(host: SimHost, vm: SimVm) -> None:
     """Give back what `charge` took; nothing happens where the VM holds nothing."""
     if vm.id not in host.vm_ids:
         return
-    host.vm_ids.remove(vm.id)
-    share = host.share
-    cpu, memory_kib = taken_by(vm)
+    let_go(host, vm.id, taken_by(vm))
+    if "PCI" in vm.template:
+        devices.take_back(host, vm)
+    if host.share.numa_nodes:
+        pinning.unpin(host, vm)
+
+
+def let_go(host: SimHost, vm_id: int, amounts: tuple[int, int]) -> None:
+    """Give back what `hold` took."""
+    host.vm_ids.remove(vm_id)
+    share, (cpu, memory_kib) = host.share, amounts
     share.cpu_usage -= cpu
     share.mem_usage -= memory_kib
     share.running_vms -= 1
-    if "PCI" in vm.template:
-        devices.take_back(host, vm)
-    if share.numa_nodes:
-        pinning.unpin(host, vm)
 
 
 def set_capacity(host: SimHost, cluster_template: TemplateDict) -> None:

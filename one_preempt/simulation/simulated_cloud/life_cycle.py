@@ -93,8 +93,7 @@ class LifeCycle(VmWork):
         """The hypervisor's name for the guest, as the driver tells it once it runs."""
         if not vm.deploy_id:
             record = vm.history[-1]
-            is_dummy = record.vm_mad == "dummy"
-            vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
+            vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if record.vm_mad == "dummy" else f"one-{vm.id}"
 
     def _arrived_live(self, vm: SimVm, _: LcmState) -> None:
         vm.history[-1].rstime_s = self.now_s

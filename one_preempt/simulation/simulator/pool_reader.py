@@ -10,7 +10,7 @@ from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, V
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimUser, SimVm
+from one_preempt.simulation.simulated_cloud.objects import Attribute, SimGroup, SimLock, SimUser, TemplateDict
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, loaded_host, observed_host
 from one_preempt.simulation.simulator.observed_surroundings import (
@@ -29,28 +29,9 @@ _DONE = VmState.DONE
 _RAFT_STATES = {int(state): state for state in RaftState}
 
 
-class _Description:
-    """What a plain VM is told by, wherever it is: the cloud replaces each part as a whole, and gangs share them.
-
-    Whether it is plain never changes.
-    """
-
-    __slots__ = ("_lock", "_owner", "_requirements", "_resched", "_user_template")
-
-    def __init__(self, vm: SimVm) -> None:
-        self._user_template = vm.user_template
-        self._requirements = vm.template.get("AUTOMATIC_REQUIREMENTS")
-        self._lock, self._resched, self._owner = vm.lock, vm.resched, (vm.uid, vm.gid)
-
-    def fits(self, vm: SimVm) -> bool:
-        """The same objects say the same."""
-        return (
-            vm.user_template is self._user_template
-            and vm.template.get("AUTOMATIC_REQUIREMENTS") is self._requirements
-            and vm.lock is self._lock
-            and vm.resched == self._resched
-            and (vm.uid, vm.gid) == self._owner
-        )
+# What a plain VM is told by, wherever it is: its user template, which is one object for all of a gang and replaced as a
+# whole, its requirements, lock, mark to move, user and group. Whether it is plain never changes.
+_Description = tuple[TemplateDict, list[Attribute] | None, SimLock | None, bool, int, int]
 
 
 class SimulatedPoolReader:
@@ -81,7 +62,7 @@ class SimulatedPoolReader:
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
         self._described: dict[int, _Description] = {}
-        self._last_described: tuple[_Description, VirtualMachine] | None = None
+        self._last_plain: tuple[_Description | None, VirtualMachine | None] = (None, None)
         self._is_first = True
         self._fixed_parts: dict[int, FixedPart] = {}
         self._clusters: dict[int, Cluster] = {}
@@ -156,25 +137,24 @@ class SimulatedPoolReader:
         """Ascending ids, so that new VMs come last and the table stays in their order."""
         vms, seen, described = self._cloud.vms, self._vms, self._described
         for vm_id in vm_ids:
-            vm, known = vms.get(vm_id), described.get(vm_id)
+            vm = vms.get(vm_id)
             if vm is None or vm.state == _DONE:
                 seen.pop(vm_id, None)
                 described.pop(vm_id, None)
-            elif known is not None and known.fits(vm):
-                seen[vm_id] = moved_vm(vm, seen[vm_id])
+                continue
+            requirements = vm.template.get("AUTOMATIC_REQUIREMENTS")
+            told = vm.user_template, requirements, vm.lock, vm.resched, vm.uid, vm.gid
+            known, like = described.get(vm_id), seen.get(vm_id)
+            if known is None:
+                # As the last VM of which that was so, if it is of the same gang.
+                known, like = self._last_plain
+            if known is not None and like is not None and told[0] is known[0] and told == known:
+                described[vm_id], seen[vm_id] = known, moved_vm(vm, like)
             else:
-                seen[vm_id] = self._described_anew(vm)
-
-    def _described_anew(self, vm: SimVm) -> VirtualMachine:
-        """As the last VM of which that was so, if it is of the same gang."""
-        if self._last_described is not None and self._last_described[0].fits(vm):
-            self._described[vm.id], like = self._last_described
-            return moved_vm(vm, like)
-        made = observed_vm(vm)
-        if is_plain(vm):
-            description = _Description(vm)
-            self._described[vm.id], self._last_described = description, (description, made)
-        return made
+                seen[vm_id] = made = observed_vm(vm)
+                if is_plain(vm):
+                    described[vm_id] = told
+                    self._last_plain = told, made
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
         cloud, seen, fixed_parts, is_monitored = self._cloud, self._hosts, self._fixed_parts, self._monitors_hosts

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from one_preempt.simulation.simulated_cloud.calls.vm_actions import VmActions
-from one_preempt.simulation.simulated_cloud.capacity import charge, release, taken_by
+from one_preempt.simulation.simulated_cloud.capacity import hold, let_go, taken_by
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import Operation
-from one_preempt.simulation.simulated_cloud.objects import Caller, SimDatastore, SimHost, SimVm
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimDatastore, SimHistory, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.operations import host_of
 from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HistoryAction, HostState, LcmState, VmState
@@ -42,19 +42,26 @@ class GangCalls(VmActions):
 
         False, and nothing is done, where one of these calls might be refused or take time.
         """
-        is_sure = caller.is_admin and self._is_at_once(_STARTS) and not self.drivers.is_ending
-        starts = self._starts(places) if is_sure else []
+        if not (places and caller.is_admin and self._is_at_once(_STARTS)) or self.drivers.is_ending:
+            return False
+        vm_ids, host_ids, _ = zip(*places, strict=True)
+        starts = self._starts(places) if len(set(vm_ids)) == len(vm_ids) else []
         if not starts:
             return False
         now_s, stays = self.now_s, []
         for vm, host, datastore in starts:
-            vm.template["TM_MAD_SYSTEM"] = [datastore.tm_mad]
-            record = self.add_record(vm, host, datastore.id)
-            record.pstime_s = now_s
-            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _PROLOG
+            tm_mad = datastore.tm_mad
+            vm.template["TM_MAD_SYSTEM"] = [tm_mad]
+            record = SimHistory(
+                vm.id, 0, host.name, host.id, host.cluster_id, now_s,
+                vm_mad=host.vm_mad, tm_mad=tm_mad, datastore_id=datastore.id, pstime_s=now_s,
+            )  # fmt: skip
+            vm.history.append(record)
+            vm.state = vm.prev_state = _ACTIVE
+            vm.lcm_state = vm.prev_lcm_state = _PROLOG
             stays.append((vm, record, host))
         self.request_id += len(stays)
-        self._tell_logs([vm_id for vm_id, _, _ in places], [host_id for _, host_id, _ in places])
+        self._tell_logs(vm_ids, host_ids)
         self._end_soon(Operation.PROLOG, stays, self._come_to_run)
         return True
 
@@ -71,7 +78,7 @@ class GangCalls(VmActions):
             self.request_id += 1
             vm.resched = False
             self.sign(record, caller, _TERMINATE)
-            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _SHUTDOWN
+            vm.lcm_state = vm.prev_lcm_state = _SHUTDOWN
         self._tell_logs(vm_ids)
         self._end_soon(Operation.SHUTDOWN, stays, self._come_to_an_end)
         return True
@@ -95,23 +102,23 @@ class GangCalls(VmActions):
         return not (self._hears_each or self._hears_passing) and self.drivers.is_idle and states <= self._instant_now()
 
     def _starts(self, places: Sequence[tuple[int, int, int]]) -> list[_Start]:
-        """The VMs with their hosts, which are charged with them now, and datastores; empty, and no host is charged,
-        where not all of them certainly start."""
-        vms, hosts, datastores, series_7 = self.vms, self.hosts, self.datastores, self.is_series_7
+        """The VMs, each named once, with their hosts, which are charged with them now, and datastores; empty, and no
+        host is charged, where not all of them certainly start."""
+        vms, hosts, datastores = self.vms, self.hosts, self.datastores
         found: list[_Start] = []
         for vm_id, host_id, datastore_id in places:
             vm, host, datastore = vms.get(vm_id), hosts.get(host_id), datastores.get(datastore_id)
             if vm is None or host is None or datastore is None or not _may_start(vm, host, datastore):
                 break
-            share, (cpu, memory_kib) = host.share, taken_by(vm)
-            if share.cpu_usage + cpu > share.max_cpu or share.mem_usage + memory_kib > share.max_mem:
+            share, taken = host.share, taken_by(vm)
+            if share.cpu_usage + taken[0] > share.max_cpu or share.mem_usage + taken[1] > share.max_mem:
                 break
-            charge(host, vm, series_7)
+            hold(host, vm_id, taken)
             found.append((vm, host, datastore))
-        if len(found) == len({vm_id for vm_id, _, _ in places}) == len(places):
+        if len(found) == len(places):
             return found
         for vm, host, _ in found:
-            release(host, vm)
+            let_go(host, vm.id, taken_by(vm))
         return []
 
     def _ends(self, caller: Caller, vm_ids: Sequence[int]) -> list[Stay]:
@@ -138,7 +145,7 @@ class GangCalls(VmActions):
         for vm, record, _ in stays:
             record.petime_s = record.rstime_s = now_s
             self.name_deployment(vm)
-            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _RUNNING
+            vm.lcm_state = vm.prev_lcm_state = _RUNNING
         self._tell([vm.id for vm, _, _ in stays], (_ACTIVE, _ACTIVE, _BOOT, _RUNNING))
 
     def _come_to_an_end(self, job: Job) -> None:
@@ -147,20 +154,21 @@ class GangCalls(VmActions):
         if not (self._is_at_once(_ENDS) and _all_live(stays)):
             self._end_one_by_one(Operation.SHUTDOWN, stays)
             return
-        now_s, space = self.now_s, self.space
+        now_s, hosts, space = self.now_s, self.hosts, self.space
         # The members of a gang share what their templates say, and are counted together.
         together = [list(alike) for _, alike in groupby([vm for vm, _, _ in stays], _counted_by)]
         booked = [(alike[0].uid, alike[0].gid, full_request(alike[0]), len(alike)) for alike in together]
         for vm, record, host in stays:
             record.retime_s = record.estime_s = record.eetime_s = record.etime_s = vm.etime_s = now_s
-            release(host, vm)
-            for before in vm.history[-2:-1]:
-                if vm.id in self.hosts[before.host_id].vm_ids:
-                    self.release_host(vm, before.host_id)
+            if vm.id in host.vm_ids:
+                let_go(host, vm.id, taken_by(vm))
+            if len(vm.history) > 1 and vm.id in hosts[vm.history[-2].host_id].vm_ids:
+                self.release_host(vm, vm.history[-2].host_id)
             if space.taken:
                 space.give_back(vm.id, MEMORY)
                 space.give_back(vm.id, DISKS)
-            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _DONE, _INIT
+            vm.state = vm.prev_state = _DONE
+            vm.lcm_state = vm.prev_lcm_state = _INIT
         vm_ids, host_ids = [vm.id for vm, _, _ in stays], [host.id for _, _, host in stays]
         self._tell(vm_ids, (_ACTIVE, _DONE, _EPILOG, _INIT), host_ids)
         for uid, gid, request, count in booked:
