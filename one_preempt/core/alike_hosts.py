@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct
@@ -13,11 +14,14 @@ from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 
 # What a VM needs: CPU in hundredths, MiB. None: something tells hosts apart for it.
 Kind = tuple[int, int]
+# What a VM needs, and the devices, pinned cores or companions for which it prefers a host.
+_kind_and_preferences = attrgetter("cpu_centi", "memory_mib", "pci_requests", "topology", "vm_group_id")
 
 
 class _Seen(Struct, frozen=True):
@@ -41,6 +45,8 @@ class AlikeHosts:
         self._seen: dict[int, _Seen] = {}
         self._leases_of_kind: dict[Kind | None, int] = {}
         self._following_load: set[int] = set()
+        # The rows of the hosts that take VMs.
+        self._accepting: frozenset[int] = frozenset()
         # By identity; the matches are kept with what is said of them.
         self._anywhere: dict[int, tuple[HostMatch, bool]] = {}
         self._counted: _Counted | None = None
@@ -70,6 +76,7 @@ class AlikeHosts:
         under = (matchmaker, matchmaker.matched_at, room.accepting)
         if changed is None or self._under is None or not all(map(_is, under, self._under)):
             self._under = under
+            self._accepting = frozenset(np.flatnonzero(room.accepting).tolist())
             self._anywhere.clear()
             self._forget(list(self._seen))
             self._look_at(state.leases, state, matchmaker, room)
@@ -112,15 +119,18 @@ class AlikeHosts:
         """The kind of a lease's VMs where they are alike and may go anywhere."""
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         is_odd = _is_odd(lease, room)
-        # No device, pinned core or companion prefers a host.
-        kinds = {(vm.cpu_centi, vm.memory_mib, vm.pci_requests, vm.topology, vm.vm_group_id) for vm in vms}
+        kinds = set(map(_kind_and_preferences, vms))
         cpu_centi, memory_mib, *prefers = next(iter(kinds))
         if len(kinds) > 1 or is_odd or prefers != [(), None, None]:
             return _Seen(lease, None, False, is_odd)
-        host_ids = [vm.host_id for vm in vms]
-        waiting = [vm for vm, host_id in zip(vms, host_ids, strict=True) if host_id is None]
-        rows = [state.hosts.index_by_id.get(host_id) for host_id in host_ids if host_id is not None]
-        anywhere, follows_load = all(row is not None and room.accepting[row] for row in rows), False
+        waiting, rows, index = list[VirtualMachine](), list[int | None](), state.hosts.index_by_id
+        for vm in vms:
+            host_id = vm.host_id
+            if host_id is None:
+                waiting.append(vm)
+            else:
+                rows.append(index.get(host_id))
+        anywhere, follows_load = self._accepting.issuperset(rows), False
         are_alike = bool(waiting) and matchmaker.like_the_first(waiting) == len(waiting)
         for vm in waiting[:1] if are_alike else waiting:
             match = matchmaker.match(vm)

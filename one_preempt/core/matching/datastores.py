@@ -41,9 +41,13 @@ class DatastoreMatch:
         self._accept_unmonitored = options.accept_unmonitored_datastores
         self._prematched = prematched
         self._found: dict[tuple[object, ...], tuple[Datastore, ...]] = {}
+        # For whom was asked last.
+        self._last: tuple[VirtualMachine, tuple[Datastore, ...]] | None = None
 
     def candidates(self, vm: VirtualMachine) -> tuple[Datastore, ...]:
         """What the VM may use wherever it goes, best first. Raises UnreadableExpression."""
+        if self._last is not None and self._last[0] is vm:
+            return self._last[1]
         previous_id = self._previous_id(vm)
         prematch = self._prematched.get(vm.id)
         key = (
@@ -61,6 +65,7 @@ class DatastoreMatch:
                 # Users write what is asked: answers to those long gone must not pile up.
                 self._found.clear()
             found = self._found[key] = self._match(vm, previous_id, prematch)
+        self._last = vm, found
         return found
 
     def _usable(self, vm: VirtualMachine) -> tuple[Datastore, ...]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
+from operator import attrgetter, eq
 
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.plan import Placement
@@ -64,21 +67,19 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
     return None
 
 
-def asked_by(vm: VirtualMachine) -> tuple[object, ...]:
-    """Nothing that a placement depends on tells VMs apart that ask for the same; others may be alike as well."""
-    return (
-        vm.uid, vm.gid, vm.cpu_centi, vm.memory_mib,
-        vm.automatic_requirements, vm.sched_requirements, vm.sched_rank,
-        vm.automatic_datastore_requirements, vm.sched_datastore_requirements, vm.sched_datastore_rank,
-        vm.automatic_nic_requirements, vm.nics, vm.disks, vm.pci_requests, vm.topology, vm.vm_group_id,
-        vm.state, vm.history, vm.extended, vm.user_template,
-    )  # fmt: skip
+# Nothing that a placement depends on tells VMs apart that ask for the same; others may be alike as well.
+_asked_by = attrgetter(
+    "uid", "gid", "cpu_centi", "memory_mib",
+    "automatic_requirements", "sched_requirements", "sched_rank",
+    "automatic_datastore_requirements", "sched_datastore_requirements", "sched_datastore_rank",
+    "automatic_nic_requirements", "nics", "disks", "pci_requests", "topology", "vm_group_id",
+    "state", "history", "extended", "user_template",
+)  # fmt: skip
 
 
 def like_the_first(vms: Sequence[VirtualMachine]) -> int:
     """How many of the VMs, from the first one on, ask for the same as that."""
-    asked = asked_by(vms[0])
-    return next((number for number, vm in enumerate(vms) if number and asked_by(vm) != asked), len(vms))
+    return len(list(takewhile(partial(eq, _asked_by(vms[0])), map(_asked_by, vms))))
 
 
 def alike(vms: Sequence[VirtualMachine]) -> bool:

@@ -89,6 +89,8 @@ class StaticHostMatch:
         self._found: dict[tuple[object, ...], HostMatch] = {}
         self._found_by_load: list[tuple[object, ...]] = []
         self._put_off: list[tuple[object, ...]] = []
+        # Of whom was asked last: his request is looked at from several sides, one after the other.
+        self._last: tuple[VirtualMachine, HostMatch] | None = None
         self._lasting: dict[tuple[object, ...], _Found] = {}
         self._last_asked: tuple[Sequence[int], AttributeTable] | None = None
         self.turned = TurnedHosts(len(ordered))
@@ -118,7 +120,7 @@ class StaticHostMatch:
 
         What was found is looked at again where more than the load has changed of them.
         """
-        before = self._hosts.hosts
+        before, self._last = self._hosts.hosts, None
         for key in self._put_off:
             del self._found[key]
         self._put_off.clear()
@@ -128,10 +130,10 @@ class StaticHostMatch:
             return True
         if len(before) != len(hosts.hosts) or not before:
             return False
-        rows = hosts.rows_since(self._hosts)
-        turned = [row for row in rows if not _is_alike(before[row], hosts.hosts[row])]
-        if any(before[row].id != hosts.hosts[row].id for row in turned):
+        if hosts.ids is not self._hosts.ids and (hosts.ids != self._hosts.ids).any():
             return False
+        rows = hosts.rows_since(self._hosts)
+        turned = _turned(rows, before, hosts.hosts)
         self._snapshot, self._hosts = snapshot, hosts
         self.__dict__.pop("_observed", None)
         if rows:
@@ -164,6 +166,8 @@ class StaticHostMatch:
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` as they were observed."""
+        if self._last is not None and self._last[0] is vm:
+            return self._last[1]
         prematch = self._prematched.get(vm.id)
         leaving_id = vm.host_id if moves(vm) else None
         key = (
@@ -185,6 +189,7 @@ class StaticHostMatch:
                 self._put_off.append(key)
             elif found.follows_load:
                 self._found_by_load.append(key)
+        self._last = vm, found
         return found
 
     def _looked_up(
@@ -289,15 +294,15 @@ def _say_the_same(one: HostMatch, other: HostMatch) -> bool:
     return one.counts == other.counts and one.refusal == other.refusal and bool((one.mask == other.mask).all())
 
 
-def _is_alike(old: Host, new: Host) -> bool:
-    """Nothing but the load of a host has changed."""
-    return (
-        new.attributes is old.attributes
-        and new.id == old.id
-        and new.state is old.state
-        and new.cluster_id == old.cluster_id
-        and new.name == old.name
-    )
+def _turned(rows: Sequence[int], before: Sequence[Host], now: Sequence[Host]) -> list[int]:
+    """Those of these rows of whose hosts more than the load has changed."""
+    found = []
+    for row in rows:
+        old, new = before[row], now[row]
+        is_alike = new.attributes is old.attributes and new.state is old.state
+        if not is_alike or new.cluster_id != old.cluster_id or new.name != old.name:
+            found.append(row)
+    return found
 
 
 def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:

@@ -53,21 +53,25 @@ def host_table(
 
 def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
-    renewed = [hosts[before.hosts[row].id] for row in rows]
-    ordered = list(before.hosts)
-    is_resized = is_turned = False
-    for row, host in zip(rows, renewed, strict=True):
-        was, ordered[row] = ordered[row], host
-        is_resized = is_resized or was.max_cpu_centi != host.max_cpu_centi or was.max_memory_kib != host.max_memory_kib
-        is_turned = is_turned or was.state is not host.state
-    free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
-    free[rows] = _free(renewed)
-    if is_resized:
+    ordered, free = list(before.hosts), before.free.copy()
+    resized, turned = list[int](), list[int]()
+    # A number at a time takes less time here than finding the places of many for numpy.
+    cells = free.data
+    for row in rows:
+        was = ordered[row]
+        ordered[row] = host = hosts[was.id]
+        cells[row, 0], cells[row, 1] = host.free_amounts
+        if was.max_cpu_centi != host.max_cpu_centi or was.max_memory_kib != host.max_memory_kib:
+            resized.append(row)
+        if was.state is not host.state:
+            turned.append(row)
+    capacity, accepts_vms = before.capacity, before.accepts_vms
+    if resized:
         capacity = capacity.copy()
-        capacity[rows] = _capacity(renewed)
-    if is_turned:
+        capacity[resized] = _capacity([ordered[row] for row in resized])
+    if turned:
         accepts_vms = accepts_vms.copy()
-        accepts_vms[rows] = [host.accepts_vms for host in renewed]
+        accepts_vms[turned] = [ordered[row].accepts_vms for row in turned]
     columns = (before.ids, free, capacity, accepts_vms)
     return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows)
 
