@@ -212,7 +212,8 @@ class SlotTable:
         known = self.reservations_of(reservation.lease_id)
         if reservation in known:
             raise ValueError(f"{reservation} is in the slot table already")
-        self._reservations[reservation.lease_id] = tuple(sorted((*known, reservation), key=_order))
+        both = tuple(sorted((*known, reservation), key=_order)) if known else (reservation,)
+        self._reservations[reservation.lease_id] = both
         self._first_end_s = min(self._first_end_s, _end_of(reservation))
         if reservation in self._to_give:
             # Taken back for a moment only.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, is_
 
 import numpy as np
 
@@ -95,7 +95,8 @@ class Matchmaker(SinglePlacement):
             if searched is None:
                 return together(len(vms), placed)
             placed = searched
-        if [one.vm_id for one in placed] == [vm.id for vm in vms]:
+        # They are in the order in which they were looked for.
+        if all(map(is_, ordered, vms)):
             return tuple(placed)
         placement_of = {placement.vm_id: placement for placement in placed}
         return tuple([placement_of[vm.id] for vm in vms])
@@ -304,20 +305,22 @@ class Matchmaker(SinglePlacement):
 
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
-        vm, hosts = vms[0], self.hosts.hosts
+        vm, hosts, left = vms[0], self.hosts.hosts, len(vms)
         where, taken = list[tuple[int, Placement]](), dict[int, int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in _with_places(rows, room, vm, len(vms)):
             host = hosts[row]
-            if not alike_in_cluster or host.cluster_id not in like_in_cluster:
-                like_in_cluster[host.cluster_id] = self._try_host(vm, row, room, {})
-            like = like_in_cluster[host.cluster_id]
+            cluster_id = host.cluster_id
+            if not alike_in_cluster or cluster_id not in like_in_cluster:
+                like_in_cluster[cluster_id] = self._try_host(vm, row, room, {})
+            like = like_in_cluster[cluster_id]
             if like is None:
                 continue
-            taken[row] = min(places, len(vms) - len(where))
-            where += [(host.id, like)] * taken[row]
-            if len(where) == len(vms):
+            taken[row] = here = places if places < left else left
+            where += [(host.id, like)] * here
+            left -= here
+            if not left:
                 break
         found = [
             Placement(one.id, host_id, like.datastore_id, like.nics)
@@ -335,11 +338,11 @@ class Matchmaker(SinglePlacement):
 
 
 def _with_places(rows: IntArray, room: Room, vm: VirtualMachine, at_once: int) -> Iterator[tuple[int, int]]:
-    """Each row with how many such VMs have room there; counted for so many `at_once`, for the first mostly do."""
+    """Each row with how many such VMs have room there; so many rows `at_once`, for the first mostly do."""
+    free, cpu_centi, memory_mib = room.free.data, vm.cpu_centi, vm.memory_mib
     for first in range(0, len(rows), at_once):
-        some = rows[first : first + at_once]
-        for row, (free_cpu_centi, free_memory_mib) in zip(some.tolist(), room.free[some].tolist(), strict=True):
-            yield row, min(free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
+        for row in rows[first : first + at_once].tolist():
+            yield row, min(free[row, 0] // cpu_centi, free[row, 1] // memory_mib)
 
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:

@@ -146,15 +146,12 @@ class Room:
 
     def take_alike(self, vm: VirtualMachine, vms_by_row: Mapping[int, int], placements: Sequence[Placement]) -> None:
         """Charge placements of VMs that take as much capacity as `vm` does, and nothing else: so many on these rows."""
-        rows, vms, before = np.array([*vms_by_row]), np.array([*vms_by_row.values()]), self.placed.copy()
-        amounts = vms[:, np.newaxis] * _amounts(vm.resources)
-        self.free[rows] -= amounts
-        self.dispatched[rows] += vms
+        before = self.placed.copy()
+        self._charge_alike(vm, vms_by_row)
         self.placed.update({placement.vm_id: placement for placement in placements})
 
         def undo(room: Room) -> None:
-            room.free[rows] += amounts
-            room.dispatched[rows] -= vms
+            room._charge_alike(vm, {row: -vms for row, vms in vms_by_row.items()})
             room.placed.clear()
             room.placed.update(before)
 
@@ -286,6 +283,14 @@ class Room:
     def _take_leases(self, placement: Placement) -> None:
         for _, network_id in placement.nics:
             self._put(self._network_free, network_id, self.free_leases(network_id) - 1)
+
+    def _charge_alike(self, vm: VirtualMachine, vms_by_row: Mapping[int, int]) -> None:
+        # A number at a time takes less time here than finding the places of some dozens for numpy.
+        free, dispatched = self.free.data, self.dispatched.data
+        for row, vms in vms_by_row.items():
+            free[row, 0] -= vms * vm.cpu_centi
+            free[row, 1] -= vms * vm.memory_mib
+            dispatched[row] += vms
 
     def _charge(self, row: int, resources: Resources) -> None:
         amounts = _amounts(resources)

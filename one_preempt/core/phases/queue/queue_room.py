@@ -228,9 +228,12 @@ class QueueRoom:
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _no_place(nodes)
-        timeline, gives_way = self._draft.timeline, self._draft.gives_way(turn.lease)
-        if not timeline.firm_stays.reservations() or (gives_way and not self._others_ahead()):
+        timeline = self._draft.timeline
+        if not timeline.firm_stays.reservations():
             # What is free now stays free for it.
+            return self._matched(turn, None, end_s)
+        gives_way = self._draft.gives_way(turn.lease)
+        if gives_way and not self._others_ahead():
             return self._matched(turn, None, end_s)
         # It leaves for those who make others leave; of all others the hosts are their own.
         leaves_for = self._reserved_ahead() if gives_way else ()
@@ -357,8 +360,10 @@ class QueueRoom:
             self._reserved = None
         timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)
         # Of a gang some VMs may be on hosts already: these stay there.
-        there = timeline.stays.get(turn.lease.id, ()) if len(turn.vms) < len(turn.lease.vm_ids) else ()
-        timeline.replace(turn.lease.id, tuple(one for one in there if not one.promise))
+        known = timeline.stays.get(turn.lease.id, ())
+        there = known if len(turn.vms) < len(turn.lease.vm_ids) else ()
+        if known:
+            timeline.replace(turn.lease.id, tuple(one for one in there if not one.promise))
         if self._alike is None:
             until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
         else:
