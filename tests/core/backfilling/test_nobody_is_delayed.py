@@ -167,6 +167,8 @@ class WatchedConservative(Watched):
         before: dict[int, int],
     ) -> BackfillingDecision:
         known = [request for request in queue if request.lease_id in self.promised]
+        # A slot table knows by identity what it has still to lay in, as it has nothing when all of it was looked at.
+        availability.keeps([])
         as_it_was = deepcopy(availability) if len(known) < len(queue) else None
         decision = conservative.POLICY.decide(queue, availability, now_s)
         assert not decision.waiting
