@@ -136,10 +136,12 @@ class MemoryLeaseStore:
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
-        for action in distinct_actions(plan).values() if plan.actions else ():
-            record = intended_again(self._actions.get(action.id), action, plan.made_at_s)
+        intents: dict[str, ActionRecord] = {}
+        for action_id, action in distinct_actions(plan).items() if plan.actions else ():
+            record = intended_again(self._actions.get(action_id), action, plan.made_at_s)
             if record is not None:
-                self._actions.put(record)
+                intents[action_id] = record
+        self._actions.put_open(intents)
         for preemption in plan.preemptions:
             known = self._preemptions.get(preemption.id)
             opened_at_s = known.opened_at_s if known else plan.made_at_s
@@ -165,8 +167,7 @@ class MemoryLeaseStore:
 
     def record_accepted(self, actions: Sequence[Action], now_s: int) -> None:
         """Write that each of these actions, none of which sends a victim out, was issued once more, and accepted."""
-        for action in actions:
-            self._actions.put(accepted(self._known(action.id), now_s))
+        self._actions.put_open({action.id: accepted(self._known(action.id), now_s) for action in actions})
 
     def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
@@ -296,10 +297,10 @@ class MemoryLeaseStore:
                 {vm_id: known[vm_id].to_state for vm_id in joined if vm_id in new and vm_id in known}
             )
         for vm_id in left:
-            if members[vm_id] > 1:
-                members[vm_id] -= 1
+            others = members.pop(vm_id) - 1
+            if others:
+                members[vm_id] = others
             else:
-                del members[vm_id]
                 states.pop(vm_id, None)
 
     def _note_change(self, lease_id: int) -> None:

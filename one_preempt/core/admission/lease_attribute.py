@@ -87,15 +87,14 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> LeaseTerms | MalformedLease:
 
 
 def _by_known_key(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    unknown = [key for key, _ in items if key.upper() not in _KEYS]
-    if unknown:
-        names = ", ".join(quoted(key) for key in unknown[:3])
+    found = {key.upper(): text.strip() for key, text in items}
+    if not found.keys() <= _KNOWN_KEYS:
+        names = ", ".join([quoted(key) for key, _ in items if key.upper() not in _KNOWN_KEYS][:3])
         raise _Unreadable("lease-unknown-key", f"LEASE has the unknown key {names}; it may have {', '.join(_KEYS)}")
-    for key, text in items:
-        if key.upper() in found:
-            raise _Unreadable("lease-repeated-key", f"{key.upper()} is written twice in LEASE: keep one")
-        found[key.upper()] = text.strip()
+    if len(found) < len(items):
+        keys = [key.upper() for key, _ in items]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _Unreadable("lease-repeated-key", f"{twice} is written twice in LEASE: keep one")
     return found
 
 
@@ -168,7 +167,7 @@ def _number(key: str, text: str, lowest: int, highest: int) -> int:
 def _duration_s(key: str, text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is not None:
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        days, hours, minutes, seconds = map(int, found.groups("0"))
         duration_s = days * 86_400 + hours * 3600 + minutes * 60 + seconds
         if 0 < duration_s <= MAX_DURATION_S:
             return duration_s
@@ -202,3 +201,4 @@ def _yes(key: str, text: str) -> bool:
 
 
 _KEYS = ("TYPE", "NAME", "SIZE", "DURATION", "START", "DEADLINE", "MAX_SUSPENSIONS", "SHUTDOWN_OK")
+_KNOWN_KEYS = frozenset(_KEYS)
