@@ -207,10 +207,13 @@ def _transitions(
         for vm_id in record.vm_ids:
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
             after = vm.state_name if vm is not None else _DONE if before else ""
-            if after != before and vm_id not in unreadable:
-                at_s = reached_s.get((vm_id, after), now_s) if reached_s else now_s
-                host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
-                found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
+            if after == before or vm_id in unreadable:
+                continue
+            at_s = reached_s.get((vm_id, after), now_s) if reached_s else now_s
+            if vm is None:
+                found.append(Transition(vm_id, lease_id, at_s, before, after, None, 0))
+            else:
+                found.append(Transition(vm_id, lease_id, at_s, before, after, vm.host_id, vm.memory_mib))
     return tuple(found)
 
 

@@ -116,15 +116,17 @@ def observe_overheads(
         # The VMs of a gang take turns from first to last: of each such time all of them have as much.
         own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in set(map(_span, in_turns))}
     return tuple(
-        ObservedOverhead(
-            kind=one.kind,
-            vm_id=one.vm_id,
-            datastore_id=one.lane[0],
-            memory_mib=one.size_mib,
-            took_s=one.end_s - one.begin_s if one.kind in _TIMES_OF_A_GUEST else own_s[_span(one)],
-            observed_at_s=one.end_s,
-        )
-        for one in ended
+        [
+            ObservedOverhead(
+                one.kind,
+                one.vm_id,
+                one.lane[0],
+                one.size_mib,
+                one.end_s - one.begin_s if one.kind in _TIMES_OF_A_GUEST else own_s[_span(one)],
+                one.end_s,
+            )
+            for one in ended
+        ]
     )
 
 
@@ -141,22 +143,26 @@ def _stretches(
     records: Iterable[ActionRecord], snapshot: PoolSnapshot, ledger: Ledger, watch: Watch
 ) -> Iterator[_Stretch]:
     """The operations that actions consist of, as far as they have begun and oned, the bus or a look tells of them."""
+    vms, datastores, states_before, now_s = snapshot.vms, snapshot.datastores, ledger.vm_states, watch.now_s
     for record in records:
-        vm = snapshot.vms.get(record.vm_id)
+        vm = vms.get(record.vm_id)
         if vm is None or not vm.history or record.outcome is not _ACCEPTED or not record.outcome_at_s:
             continue
         stay = vm.history[-1]
-        datastore = snapshot.datastores.get(stay.datastore_id)
+        datastore = datastores.get(stay.datastore_id)
         shared = datastore is None or datastore.shared
         lane = (stay.datastore_id, None if shared else stay.host_id)
         consists_of = _deployed if record.kind is _DEPLOY else _done_otherwise
-        for kind, begin_s, end_s in consists_of(record, vm, stay, ledger.vm_states.get(vm.id, ""), watch):
-            disk_mib = sum(disk.size_mib for disk in vm.disks) if kind is _MIGRATE else 0
+        for kind, begin_s, end_s in consists_of(record, vm, stay, states_before.get(vm.id, ""), watch):
             if not begin_s or (kind is _MIGRATE and shared):
                 continue
-            ended = end_s is not None and begin_s <= end_s <= watch.now_s
-            until_s = end_s if end_s is not None and ended else watch.now_s
-            yield _Stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
+            size_mib = vm.memory_mib
+            if kind is _MIGRATE:
+                size_mib += sum(disk.size_mib for disk in vm.disks)
+            if end_s is not None and begin_s <= end_s <= now_s:
+                yield _Stretch(kind, vm.id, lane, size_mib, begin_s, end_s, True)
+            else:
+                yield _Stretch(kind, vm.id, lane, size_mib, begin_s, now_s, False)
 
 
 def _done_otherwise(

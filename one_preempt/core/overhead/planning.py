@@ -27,12 +27,12 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
 
     Of a lease that is on its way back those that run already took their time as well.
     """
-    is_back = bool([vm for vm in vms if vm.lcm_state in _READING_BACK])
-    read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
-    if not read and not [vm for vm in vms if vm.history]:
+    if not [vm for vm in vms if vm.history or vm.state in _SAVED or vm.lcm_state in _READING_BACK]:
         # By far the most: all that is new boots alike.
         turns = min(1, len(vms)) if exclusion is Exclusion.NONE else len(vms)
         return -(-turns * rates.at(None).boot_ms // MS_PER_S)
+    is_back = bool([vm for vm in vms if vm.lcm_state in _READING_BACK])
+    read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
     took = [(vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms]
     return _total_s(took, exclusion) + (_again_s(vms, rates) if read else 0)
 

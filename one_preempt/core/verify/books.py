@@ -42,12 +42,16 @@ class Books:
         vms, reservations = state.snapshot.vms, state.reservations
         present = [vms[vm_id] for vm_id in vm_ids if vm_id in vms]
         self.resting_ids.difference_update(vm_ids)
-        self.resting_ids.update([vm.id for vm in present if vm.state is _SUSPENDED and rests(vm, self.own_uid)])
         self.saving_ids.difference_update(vm_ids)
-        self.saving_ids.update([vm.id for vm in present if is_saved(vm)])
         for vm_id in self.sources.keys() & vm_ids:
             del self.sources[vm_id]
-        self.sources.update({vm.id: vm.source_host_id for vm in present if vm.source_host_id is not None})
+        for vm in present:
+            if vm.state is _SUSPENDED and rests(vm, self.own_uid):
+                self.resting_ids.add(vm.id)
+            elif vm.state is _ACTIVE and is_saved(vm):
+                self.saving_ids.add(vm.id)
+            if vm.source_host_id is not None:
+                self.sources[vm.id] = vm.source_host_id
         if self._hosts_of is not None:
             for vm_id in vm_ids:
                 self._move(vm_id, vms.get(vm_id))
