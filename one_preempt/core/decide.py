@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from one_preempt.core.memory.decision_memory import DecisionMemory
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.phases.answer_at_once import answer_at_once
@@ -52,10 +53,13 @@ def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory |
     # before new wishes: first which hosts sleep and come count, then those that are lost, then when others must leave;
     # only what these leave is promised anew. What is due starts, or has others leave, once all that is known.
     supply_reservations(draft)
-    mend_reservations(draft)
-    plan_preparations(draft)
-    book_reservations(draft)
-    keep_reservations(draft)
+    # They are about those alone who ask for a time, or were promised one: in many clouds nobody does.
+    asks_for_time = bool(draft.concerns.all(Concern.TIME))
+    if asks_for_time:
+        mend_reservations(draft)
+        plan_preparations(draft)
+        book_reservations(draft)
+        keep_reservations(draft)
     # The queue, from what costs others least: room that is free, then a host that is woken, and only for whom neither
     # helped others are sent out.
     place_waiting(draft)
@@ -64,7 +68,8 @@ def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory |
     # The rest follows from all that was decided: an immediate lease is refused only where nothing above starts it or
     # makes room for it, HOLD is for who does not start, hosts sleep that nobody needs, images come to where somebody
     # will start, and owners are told.
-    answer_at_once(draft)
+    if asks_for_time:
+        answer_at_once(draft)
     hold_leases(draft)
     let_sleep(draft)
     if policies.images is not None:
