@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from one_preempt.core.suspendable import are_on_shared_storage, ways_out
 from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
+_amounts = attrgetter("cpu_centi", "memory_mib")
 
 # What the queue promised does not hold for who waits no more, and may never again.
 OUT_OF_QUEUE = frozenset({LeaseState.INCOMPLETE, LeaseState.REFUSED, LeaseState.PAUSED_BY_OWNER})
@@ -93,11 +95,12 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     is_preemptor = lease.id in surroundings.preemptors
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM
-    if lease.state is LeaseState.WAITING and not (reserved or is_preemptor):
+    is_waiting = lease.state is LeaseState.WAITING
+    if is_waiting and not (reserved or is_preemptor):
         return NO_ROOM
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
     index, resting = state.hosts.index_by_id, surroundings.resting
-    on_hosts = [vm for vm in vms if vm.host_id in index and vm.id not in resting]
+    on_hosts = [] if is_waiting else [vm for vm in vms if vm.host_id in index and vm.id not in resting]
     rows: list[int] = []
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
     amounts = amounts_of(on_hosts)
@@ -159,7 +162,7 @@ def _copies_s(rules: ImageStagingRules, lease: Lease, vms: Sequence[VirtualMachi
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
     """What each VM takes: CPU in hundredths, MiB."""
-    return tuple([(vm.cpu_centi, vm.memory_mib) for vm in vms])
+    return tuple(map(_amounts, vms))
 
 
 def _running_stay(
@@ -265,7 +268,7 @@ def _reserved_stays(
     known: Sequence[Stay],
 ) -> list[Stay]:
     """What it was promised beyond the stay that it has; of what was firm what is left, where a host of it is lost."""
-    on_hosts = any(vm.host_id is not None for vm in vms)
+    on_hosts = lease.state is not LeaseState.WAITING and any(vm.host_id is not None for vm in vms)
     if known and not on_hosts:
         return []
     coming = list(reserved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
+_state = attrgetter("state")
 _TO_START = frozenset({VmPhase.WAITING, VmPhase.OUT})
 
 
@@ -44,6 +46,9 @@ def may_start(lease: Lease, vm: VirtualMachine) -> bool:
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
+    if lease.explicit and DEPLOYABLE_STATES.issuperset(map(_state, members)):
+        # As of most that wait: what oned would deploy waits, or is out.
+        return members
     all_wait = phases_of(members) <= _TO_START
     waiting = members if all_wait else [vm for vm in members if phase_of(vm) in _TO_START]
     return waiting if not [vm for vm in waiting if not may_start(lease, vm)] else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import compress
 
 from msgspec import Struct
 
@@ -59,6 +60,8 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> frozenset[Conce
     has_start = has_promised_start(lease, accepted=verdict is _ACCEPTED)
     began = lease.run_began_at_s is not None
     is_held = lease.explicit and lease.state in _HELD_STATES
+    # Few are marked, or in such a state at all; and those only while they are active.
+    moved = [vm for vm in vms if vm.resched or vm.lcm_state in SAVING_STATES]
     answers = {
         _QUEUE: waits,
         _PREEMPTS: waits and lease.preempts,
@@ -73,11 +76,10 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> frozenset[Conce
         _TIME_GOES_ON: began,
         _RUNS_TO_DEADLINE: has_deadline and began and lease.state is _RUNNING,
         _SUSPENDED: lease.preempted_by is not None and any(vm.state is _AT_REST for vm in vms),
-        _MARKED: bool([vm for vm in vms if vm.resched]),
-        # Few are in such a state at all, and those only while they are active.
-        _SAVED: bool([vm for vm in vms if vm.lcm_state in SAVING_STATES and vm.is_being_saved]),
+        _MARKED: bool(moved) and any(vm.resched for vm in moved),
+        _SAVED: bool(moved) and any(vm.is_being_saved for vm in moved),
     }
-    return frozenset([concern for concern, is_concerned in answers.items() if is_concerned])
+    return frozenset(compress(answers, answers.values()))
 
 
 class _Known(Struct, frozen=True):

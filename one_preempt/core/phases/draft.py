@@ -256,12 +256,11 @@ class PlanDraft(Struct, dict=True):
             cpu_centi, memory_mib = (max(0, int(amount)) for amount in self.room.free[row])
             self.room.hold(host_id, Resources(cpu_centi, memory_mib))
 
-    def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
+    def deploy(self, placement: Placement, vm: VirtualMachine, lease: Lease, action_id: str, reason: Reason) -> Action:
         """The action that puts one VM on its host, and nothing else: the caller adds it.
 
         Where it takes the room of what rests there, oned would not find it.
         """
-        vm = self.state.snapshot.vms[placement.vm_id]
         beside = False
         if self.in_place.occasions:
             row = self.state.hosts.index_by_id[placement.host_id]

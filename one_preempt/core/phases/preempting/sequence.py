@@ -165,7 +165,8 @@ def start_action(
         for victim in preemption.victims
     )
     reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
-    action = draft.deploy(placement, lease, start_id(preemption, placement.vm_id), reason)
+    vm = draft.state.snapshot.vms[placement.vm_id]
+    action = draft.deploy(placement, vm, lease, start_id(preemption, vm.id), reason)
     return replace(action, preemption_id=preemption.id, after=after, enforce_capacity=not beside)
 
 

@@ -25,10 +25,10 @@ def tried_lately(draft: PlanDraft) -> Set[int | None]:
 def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
     """Add the actions that put the VMs of a lease on the hosts found for them."""
     returning = lease.state in RETURNING_STATES
-    reason = _why_here(lease, returning)
+    reason, known = _why_here(lease, returning), draft.state.snapshot.vms
     for placement in placed:
-        action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
-        draft.actions.append(draft.deploy(placement, lease, action_id, reason))
+        vm = known[placement.vm_id]
+        draft.actions.append(draft.deploy(placement, vm, lease, start_id(vm, returning=returning), reason))
     draft.quotas.promise(list(vms))
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)
