@@ -38,7 +38,7 @@ from one_preempt.core.phases.preempting.why_it_ends import (
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
-from one_preempt.core.phases.reservations.stays import book
+from one_preempt.core.phases.reservations.stays import book, takes_s
 from one_preempt.core.victims import has_left, is_resting
 
 
@@ -203,8 +203,16 @@ def _keep_victims_leaving(
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = waits_for(len(outstanding))
-    _take_turns(draft, preemption, outstanding)
+    _lasts_from(draft, preemption, lease, _take_turns(draft, preemption, outstanding))
     return None
+
+
+def _lasts_from(draft: PlanDraft, preemption: Preemption, lease: Lease, gone_at_s: int) -> None:
+    """It is there for as long as planned from then on: its victims may have had to wait for others to leave first."""
+    stays, vms = draft.timeline.stays.get(lease.id, ()), draft.state.snapshot.vms
+    whole_s = takes_s(draft, lease, [vms[placement.vm_id] for placement in preemption.placements])
+    if stays and whole_s is not None and stays[0].end_s is not None and stays[0].end_s < gone_at_s + whole_s:
+        draft.timeline.replace(lease.id, (replace(stays[0], end_s=gone_at_s + whole_s), *stays[1:]))
 
 
 def _keep_targets(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> PreemptionEnd | None:
