@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
+from operator import attrgetter, is_
 
 import numpy as np
 from msgspec import Struct
@@ -74,7 +74,7 @@ class AlikeHosts:
         changed = room.changed_since(self._number)
         self._number = room.number
         under = (matchmaker, matchmaker.matched_at, room.accepting)
-        if changed is None or self._under is None or not all(map(_is, under, self._under)):
+        if changed is None or self._under is None or not all(map(is_, under, self._under)):
             self._under = under
             self._accepting = frozenset(np.flatnonzero(room.accepting).tolist())
             self._anywhere.clear()
@@ -117,22 +117,27 @@ class AlikeHosts:
 
     def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
         """The kind of a lease's VMs where they are alike and may go anywhere."""
-        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-        is_odd = _is_odd(lease, room)
-        kinds = set(map(_kind_and_preferences, vms))
-        cpu_centi, memory_mib, *prefers = next(iter(kinds))
-        if len(kinds) > 1 or is_odd or prefers != [(), None, None]:
-            return _Seen(lease, None, False, is_odd)
-        waiting, rows, index = list[VirtualMachine](), list[int | None](), state.hosts.index_by_id
-        for vm in vms:
+        vms, index = state.snapshot.vms, state.hosts.index_by_id
+        waiting: list[VirtualMachine] = []
+        placed: list[VirtualMachine] = []
+        rows: list[int | None] = []
+        for vm_id in lease.vm_ids:
+            vm = vms[vm_id]
             host_id = vm.host_id
             if host_id is None:
                 waiting.append(vm)
             else:
+                placed.append(vm)
                 rows.append(index.get(host_id))
+        if waiting and matchmaker.like_the_first(waiting) == len(waiting):
+            # One speaks for all.
+            del waiting[1:]
+        kinds, is_odd = set(map(_kind_and_preferences, waiting + placed)), _is_odd(lease, room)
+        cpu_centi, memory_mib, *prefers = next(iter(kinds))
+        if len(kinds) > 1 or is_odd or prefers != [(), None, None]:
+            return _Seen(lease, None, False, is_odd)
         anywhere, follows_load = self._accepting.issuperset(rows), False
-        are_alike = bool(waiting) and matchmaker.like_the_first(waiting) == len(waiting)
-        for vm in waiting[:1] if are_alike else waiting:
+        for vm in waiting:
             match = matchmaker.match(vm)
             anywhere = anywhere and self._suits_anywhere(match, room)
             follows_load = follows_load or match.follows_load
@@ -158,7 +163,7 @@ class _Counted(Struct, frozen=True):
     slots: int | None
 
     def is_of(self, kind: Kind, of: tuple[object, ...]) -> bool:
-        return kind == self.kind and all(map(_is, of, self.of))
+        return kind == self.kind and all(map(is_, of, self.of))
 
 
 def _count(kind: Kind, base: IntArray, accepting: BoolArray, capacity: IntArray) -> int | None:
@@ -179,7 +184,3 @@ def _is_odd(lease: Lease, room: ObservedRoom) -> bool:
     """What is promised to a gang of which some VMs run already would be counted for all of them."""
     stays = room.stays.get(lease.id, ())
     return len(stays) > 1 and any(stay.promise for stay in stays)
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -54,7 +54,8 @@ def host_table(
 def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
     ordered, free = list(before.hosts), before.free.copy()
-    resized, turned = list[int](), list[int]()
+    resized: list[int] = []
+    turned: list[int] = []
     # A number at a time takes less time here than finding the places of many for numpy.
     cells = free.data
     for row in rows:

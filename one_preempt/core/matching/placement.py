@@ -287,7 +287,7 @@ class Matchmaker(SinglePlacement):
         if among is not None:
             mask &= among
         order = self.preference(vm)
-        rows = order[mask[order]]
+        rows = order[mask.take(order)]
         if room.takes_capacity_alone(vm):
             return self._spread(vms, room, rows)
         found: list[Placement] = []
@@ -306,7 +306,8 @@ class Matchmaker(SinglePlacement):
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
         vm, hosts, left = vms[0], self.hosts.hosts, len(vms)
-        where, taken = list[tuple[int, Placement]](), dict[int, int]()
+        where: list[tuple[int, Placement]] = []
+        taken: dict[int, int] = {}
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in _with_places(rows, room, vm, len(vms)):

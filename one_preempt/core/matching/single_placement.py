@@ -280,8 +280,7 @@ class SinglePlacement:
         if after_host_id is not None and after_host_id in self.hosts.index_by_id:
             place = int(np.flatnonzero(order == self.hosts.index_by_id[after_host_id])[0])
             order = np.roll(order, -place - 1)
-        for row in order[mask[order]]:
-            yield int(row)
+        yield from order[mask.take(order)].tolist()
 
     def _try_host(
         self,
