@@ -224,14 +224,20 @@ class SlotTable:
 
     def release(self, reservation: SlotReservation) -> None:
         """Give the room back. Raises ValueError where it is not reserved."""
+        if not self.release_known(reservation):
+            raise ValueError(f"{reservation} is not in the slot table")
+
+    def release_known(self, reservation: SlotReservation) -> bool:
+        """Give the room back where it is reserved: what has ended is forgotten already. Was it?"""
         known = self.reservations_of(reservation.lease_id)
         if reservation not in known:
-            raise ValueError(f"{reservation} is not in the slot table")
+            return False
         held = known[known.index(reservation)]
         self._keep(reservation.lease_id, tuple(other for other in known if other is not held))
         if self._to_take.pop(id(held), None) is None:
             self._to_give.append(held)
         self._journal.append(SlotTableChange(held, made=False))
+        return True
 
     def change_capacity(self, more: IntArray) -> None:
         """From now on each host has so much more, or less where negative, shape (H, R). Not undone by `rollback`."""

@@ -128,7 +128,7 @@ class Timeline:
         """Hold for these leases what was observed; about all others nothing is new."""
         for lease_id in sorted(lease_ids):
             said = room.stays.get(lease_id) or room.to_come.get(lease_id, ())
-            stays = _worth(said, counted=self.alike is not None)
+            stays = _worth(said, counted=self.alike is not None) if said else ()
             known = self._stays.get(lease_id, ())
             if known and known != stays:
                 self.replace(lease_id, stays)
@@ -192,12 +192,13 @@ class Timeline:
         """Have the tables know of a stay."""
         if not stay.host_rows:
             return
+        reserved = stay.slot_reservation
         if stay.promise:
-            self.all_stays.hold_stay(stay.slot_reservation)
+            self.all_stays.hold_stay(reserved)
         else:
-            self.all_stays.table.reserve(stay.slot_reservation)
+            self.all_stays.table.reserve(reserved)
         if stay.firm:
-            self.firm_stays.reserve(stay.slot_reservation)
+            self.firm_stays.reserve(reserved)
 
     def _take_out(self, lease_id: int) -> tuple[Stay, ...]:
         """Hold nothing more for a lease. Stays that have ended are forgotten by the tables already."""
@@ -209,10 +210,10 @@ class Timeline:
             reserved = stay.slot_reservation
             if stay.promise and self.all_stays.stay_of(lease_id) is not None:
                 self.all_stays.take_out(lease_id)
-            elif reserved in self.all_stays.table.reservations_of(lease_id):
-                self.all_stays.table.release(reserved)
-            if stay.firm and reserved in self.firm_stays.reservations_of(lease_id):
-                self.firm_stays.release(reserved)
+            else:
+                self.all_stays.table.release_known(reserved)
+            if stay.firm:
+                self.firm_stays.release_known(reserved)
         if self.alike is not None and stays:
             _count_no_more(self.alike, lease_id)
         return stays
@@ -338,16 +339,17 @@ class Timeline:
 
     def _rebase(self, room: ObservedRoom) -> None:
         """What others took or gave back, whose stays nobody knows."""
+        base, firm_base, accepting = self._base, self._firm_base, self._accepting
+        self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
         if (
-            _says_the_same(room.base, self._base)
-            and _says_the_same(room.firm_base, self._firm_base)
-            and _says_the_same(room.accepting, self._accepting)
+            _says_the_same(room.base, base)
+            and _says_the_same(room.firm_base, firm_base)
+            and _says_the_same(room.accepting, accepting)
         ):
             return
-        freed = (room.base > self._base).any(axis=1) | (room.accepting & ~self._accepting)
-        self.all_stays.table.change_capacity(room.base - self._base)
-        self.firm_stays.change_capacity(room.firm_base - self._firm_base)
-        self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
+        freed = (room.base > base).any(axis=1) | (room.accepting & ~accepting)
+        self.all_stays.table.change_capacity(room.base - base)
+        self.firm_stays.change_capacity(room.firm_base - firm_base)
         self._gives_way = bool((room.base != room.firm_base).any())
         if freed.any():
             self.all_stays.room_freed(np.flatnonzero(freed).tolist())

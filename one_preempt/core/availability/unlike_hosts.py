@@ -170,12 +170,13 @@ class UnlikeHosts:
         """Room came free on these hosts: promises may be brought forward."""
         self._times_freed += 1
         self.freed_at = object()
-        self._row_freed[list(host_rows)] = self._times_freed
+        row_freed = self._row_freed.data
+        for row in host_rows:
+            row_freed[row] = self._times_freed
 
     def _give_back(self, stay: SlotReservation) -> None:
         """The table forgets stays that should have ended; the leases may still be there."""
-        if stay in self.table.reservations_of(stay.lease_id):
-            self.table.release(stay)
+        self.table.release_known(stay)
 
     def _is_kept(self, stay: SlotReservation) -> bool:
         room = self.table.free_during(max(stay.start_s, self.table.since_s), stay.end_s)

@@ -58,8 +58,9 @@ class QueueWalk(Struct, frozen=True):
                     availability.shield(lease_id)
                 if not self.overtaking or len(promised) == self.promises:
                     break
-        if self.overtaking:
-            tried = availability.worth_trying(list(turns), now_s)
+        behind = list(turns)
+        if self.overtaking and behind:
+            tried = availability.worth_trying(behind, now_s)
             starting += [request.lease_id for request in tried if availability.place_at(request, now_s)]
         availability.unshield()
         served = {*starting, *[one.lease_id for one in promised]}

@@ -20,6 +20,8 @@ _NO_LONGER_WAITING = OUT_OF_QUEUE | {LeaseState.RUNNING}
 
 def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
     """Have the timeline and the ledger know of the starts that the backfilling policy has `promised` to leases."""
+    if not promised and not draft.state.reservations:
+        return
     waiting = draft.concerns.all(Concern.QUEUE)
     written = draft.state.reservations.keys() & waiting.keys()
     # About the start of those that are reserved the queue decides nothing.

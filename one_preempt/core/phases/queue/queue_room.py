@@ -358,16 +358,16 @@ class QueueRoom:
         self._places.clear()
         if self._reserved is not None and turn.lease.id in self._reserved:
             self._reserved = None
-        timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)
+        timeline, rows = self._draft.timeline, rows_of(self._draft, placed)
         # Of a gang some VMs may be on hosts already: these stay there.
         known = timeline.stays.get(turn.lease.id, ())
         there = known if len(turn.vms) < len(turn.lease.vm_ids) else ()
         if known:
             timeline.replace(turn.lease.id, tuple(one for one in there if not one.promise))
         if self._alike is None:
-            until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
+            until_s = timeline.cut_end(GangSlot(start_s, rows), amounts_of(turn.vms), end_s)
         else:
-            until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
+            until_s = self._alike.profile.free_until(len(turn.vms), start_s, end_s)
         firm = not self._draft.gives_way(turn.lease)
         timeline.hold_beside(stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=firm))
 
