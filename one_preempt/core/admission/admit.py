@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from math import inf
+from operator import attrgetter
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,8 +20,8 @@ from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, qu
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, GroupRights, claim_beyond
 from one_preempt.core.admission.standing import (
     CHANGE_REFUSED,
+    JUDGED_BY,
     Review,
-    judged_by,
     may_preempt,
     review,
     stays_as_admitted,
@@ -36,6 +37,8 @@ PLAIN = LeaseTerms()
 _DONE = VmState.DONE
 _REFUSED, _WAITING = Verdict.REFUSED, LeaseState.WAITING
 RESERVATION_REFUSED = "reservation-refused"
+# The same is said to newcomers that agree in these.
+_received_by = attrgetter("state", *JUDGED_BY)
 
 
 class AdmissionNote(Struct, frozen=True):
@@ -91,8 +94,8 @@ def admit(
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
             desk.keep(record, _present(record.vm_ids, vms), under_preemption)
-    vm_ids = sorted(vms) if concerned is None else concerned.vm_ids
-    newcomers = _present([vm_id for vm_id in vm_ids if vm_id not in desk.served], vms)
+    vm_ids = vms.keys() if concerned is None else frozenset(concerned.vm_ids)
+    newcomers = _present(sorted(vm_ids - desk.served), vms)
     # The members of a gang come one after the other, and mostly share one description.
     for _, alike in groupby(newcomers, _received_by):
         desk.receive(list(alike))
@@ -106,11 +109,6 @@ def admit(
 
 def _present(vm_ids: Iterable[int], vms: Mapping[int, VirtualMachine]) -> list[VirtualMachine]:
     return [vm for vm_id in vm_ids if (vm := vms.get(vm_id)) is not None and vm.state is not _DONE]
-
-
-def _received_by(vm: VirtualMachine) -> tuple[object, ...]:
-    """The same is said to newcomers that agree in this."""
-    return vm.state in NOT_STARTED, judged_by(vm)
 
 
 class _AdmissionDesk(Struct):

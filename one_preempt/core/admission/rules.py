@@ -160,7 +160,10 @@ class AdmissionRules:
 
     def rule_of(self, vm: VirtualMachine) -> LeaseRule | None:
         """The rule that is for `vm`."""
-        return next((rule for rule in self.rules if rule.match.matches(vm)), None)
+        for rule in self.rules:
+            if rule.match.matches(vm):
+                return rule
+        return None
 
     def rights_of(self, vm: VirtualMachine) -> GroupRights:
         """The rights of the owner of `vm`."""

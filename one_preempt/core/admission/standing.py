@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,9 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 CHANGE_REFUSED = "change-refused"
+# Whatever is said to the claims of a VM is said to all that agree in these: the rules look at nothing else.
+JUDGED_BY = ("uid", "gid", "uname", "gname", "template_id", "user_template")
+_judged_by = attrgetter(*JUDGED_BY)
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
 
 
@@ -55,11 +59,6 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
-def judged_by(vm: VirtualMachine) -> tuple[object, ...]:
-    """Whatever is said to the claims of a VM is said to all that agree in this: the rules look at nothing else."""
-    return vm.uid, vm.gid, vm.uname, vm.gname, vm.template_id, vm.user_template
-
-
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
     """Every member was granted it: by a rule for it, or by the rights of its owner where it has a LEASE."""
     return all(_granted_preemption(vm, rules) for vm in _one_of_each(vms))
@@ -67,7 +66,7 @@ def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
 
 def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     """The first one, and every one that does not ask like the one before it: hundreds of a gang are judged as one."""
-    return [next(alike) for _, alike in groupby(vms, judged_by)]
+    return [next(alike) for _, alike in groupby(vms, _judged_by)]
 
 
 def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:
