@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from msgspec import Struct, field
@@ -48,14 +48,14 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
         return Concerned(tuple(sorted(ledger.leases)), tuple(sorted(snapshot.vms)))
     acting = [record for record in ledger.open_actions.values() if record.kind in _STATE_CHANGING_KINDS]
     acting += [record for record in last.actions.values() if record.kind in _STATE_CHANGING_KINDS]
-    seen: Set[int] = vm_ids | {record.vm_id for record in acting}
+    seen = vm_ids.union([record.vm_id for record in acting]) if acting else vm_ids
     lease_of_vm = last.lease_of_vm
     found = {*last.unsettled_lease_ids, *_changed_record_ids(ledger, last), *(record.lease_id for record in acting)}
-    found.update([lease_of_vm[vm_id] for vm_id in seen & lease_of_vm.keys()])
+    found.update([lease_of_vm[vm_id] for vm_id in seen if vm_id in lease_of_vm])
     new = found
-    while new:
-        members = set(chain.from_iterable([_members(lease_id, ledger, last) for lease_id in new])) - seen
-        new = {lease_of_vm[vm_id] for vm_id in members & lease_of_vm.keys()} - found
+    # Mostly all members of a lease have changed, and there is nobody to add.
+    while members := set(chain.from_iterable([_members(lease_id, ledger, last) for lease_id in new])) - seen:
+        new = {lease_of_vm[vm_id] for vm_id in members if vm_id in lease_of_vm} - found
         seen, found = seen | members, found | new
     footing = Footing(last.leases, lease_of_vm, last.records)
     return Concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
@@ -83,4 +83,6 @@ def _changed_record_ids(ledger: Ledger, last: ClusterState) -> Iterable[int]:
 def _members(lease_id: int, ledger: Ledger, last: ClusterState) -> Iterable[int]:
     """The VMs that a lease has, or had."""
     lease, record = last.leases.get(lease_id), ledger.leases.get(lease_id)
-    return (*(lease.vm_ids if lease is not None else ()), *(record.vm_ids if record is not None else ()))
+    had = lease.vm_ids if lease is not None else ()
+    has = record.vm_ids if record is not None else ()
+    return had if had == has else (*had, *has)

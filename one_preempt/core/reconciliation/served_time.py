@@ -37,14 +37,16 @@ class Heard(Struct, frozen=True):
 
     def began_at_s(self, vms: Sequence[VirtualMachine], now_s: int) -> int | None:
         """Since when all of `vms` ran; None where that was not heard of each one that did not run before."""
-        began_at_s = None
+        began_at_s, states_before, instants, last_at_s = None, self.states_before, self.instants, self.last_at_s
         for vm in vms:
-            if self.states_before.get(vm.id) == _RUNNING:
+            vm_id = vm.id
+            if states_before.get(vm_id) == _RUNNING:
                 continue
-            at_s = self.instants.get((vm.id, _RUNNING))
-            if at_s is None or not self.last_at_s <= at_s <= now_s:
+            at_s = instants.get((vm_id, _RUNNING))
+            if at_s is None or not last_at_s <= at_s <= now_s:
                 return None
-            began_at_s = max(at_s, began_at_s or at_s)
+            if began_at_s is None or began_at_s < at_s:
+                began_at_s = at_s
         return began_at_s
 
 
