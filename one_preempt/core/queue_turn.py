@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from msgspec import Struct
 
@@ -13,7 +12,6 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
-_state = attrgetter("state")
 _TO_START = frozenset({VmPhase.WAITING, VmPhase.OUT})
 
 
@@ -46,7 +44,7 @@ def may_start(lease: Lease, vm: VirtualMachine) -> bool:
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
-    if lease.explicit and DEPLOYABLE_STATES.issuperset(map(_state, members)):
+    if lease.explicit and not [vm for vm in members if vm.state not in DEPLOYABLE_STATES]:
         # As of most that wait: what oned would deploy waits, or is out.
         return members
     all_wait = phases_of(members) <= _TO_START

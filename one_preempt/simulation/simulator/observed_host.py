@@ -30,8 +30,13 @@ class FixedPart(Struct, frozen=True):
     is_plain: bool
 
 
-def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
-    """What a host's document says beside its load."""
+def cluster_part(cluster: SimCluster | None) -> Attributes:
+    """What the documents of a cluster's hosts say of its template."""
+    return paths_of(cluster.template, "CLUSTER_TEMPLATE/") if cluster is not None and cluster.template else {}
+
+
+def fixed_part(host: SimHost, of_cluster: Attributes) -> FixedPart:
+    """What a host's document says beside its load; `of_cluster` is the `cluster_part` of its cluster."""
     share = host.share
     attributes: Attributes = {
         "ID": (str(host.id),),
@@ -47,7 +52,7 @@ def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
         "HOST_SHARE/VMS_THREAD": (str(share.vms_thread),),
         **paths_of({**{name: [text] for name, text in share.disks.items()}, "DS": share.datastores}, _DATASTORES),
         **paths_of(host.template, "TEMPLATE/"),
-        **(paths_of(cluster.template, "CLUSTER_TEMPLATE/") if cluster is not None and cluster.template else {}),
+        **of_cluster,
     }
     return FixedPart(
         attributes=attributes,

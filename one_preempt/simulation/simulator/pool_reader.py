@@ -12,7 +12,14 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import Attribute, SimGroup, SimLock, SimUser, TemplateDict
 from one_preempt.simulation.simulated_cloud.states import VmState
-from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, loaded_host, observed_host
+from one_preempt.simulation.simulator.observed_attributes import Attributes
+from one_preempt.simulation.simulator.observed_host import (
+    FixedPart,
+    cluster_part,
+    fixed_part,
+    loaded_host,
+    observed_host,
+)
 from one_preempt.simulation.simulator.observed_surroundings import (
     observed_cluster,
     observed_datastore,
@@ -158,10 +165,14 @@ class SimulatedPoolReader:
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
         cloud, seen, fixed_parts, is_monitored = self._cloud, self._hosts, self._fixed_parts, self._monitors_hosts
+        of_clusters: dict[int, Attributes] = {}
         for host_id in sorted(changed | loaded):
             host, fixed = cloud.hosts[host_id], fixed_parts.get(host_id)
             if fixed is None or host_id in changed:
-                fixed = fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
+                cluster_id = host.cluster_id
+                if cluster_id not in of_clusters:
+                    of_clusters[cluster_id] = cluster_part(cloud.clusters.get(cluster_id))
+                fixed = fixed_parts[host_id] = fixed_part(host, of_clusters[cluster_id])
             elif fixed.is_plain and not is_monitored:
                 seen[host_id] = loaded_host(host, seen[host_id])
                 continue

@@ -75,7 +75,6 @@ class SwfStatus(IntEnum):
 
 PARTIAL_RUNS = (SwfStatus.PARTIAL, SwfStatus.LAST_PARTIAL_COMPLETED, SwfStatus.LAST_PARTIAL_FAILED)
 _MAY_BE_FRACTIONS = (SwfField.AVERAGE_CPU_TIME, SwfField.USED_MEMORY)
-_WHOLE = [name for name in SwfField if name not in _MAY_BE_FRACTIONS]
 _MUST_BE_KNOWN = (SwfField.JOB_NUMBER, SwfField.SUBMIT_TIME)
 
 
@@ -218,7 +217,9 @@ def _rows_one_by_one(texts: Sequence[str], line_numbers: IntArray, bad: BadLineC
 def _unusable(rows: FloatArray) -> BoolArray:
     """Which values no log may have, in the shape of `rows`; NaN is among them."""
     unusable = ~((rows >= -1) & (rows <= _GREATEST_VALUE))
-    unusable[:, _WHOLE] |= rows[:, _WHOLE] != np.floor(rows[:, _WHOLE])
+    fractions = rows != np.floor(rows)
+    fractions[:, _MAY_BE_FRACTIONS] = False
+    unusable |= fractions
     for known in _MUST_BE_KNOWN:
         unusable[:, known] |= rows[:, known] < 0
     return unusable

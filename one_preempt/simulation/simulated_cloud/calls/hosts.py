@@ -44,7 +44,8 @@ class HostCalls(GangCalls):
         self, name: str, cluster: SimCluster, cpu: int, memory_kib: int, im_mad: str, vm_mad: str
     ) -> SimHost:
         """Put a machine into a cluster, INIT."""
-        host_id = max(self.hosts, default=-1) + 1
+        # They are kept in the order of their ids.
+        host_id = next(reversed(self.hosts), -1) + 1
         state = HostState.INIT
         host = SimHost(host_id, name, state, state, im_mad, vm_mad, cluster.id, cluster.name, cpu, memory_kib)
         host.template = {"RESERVED_CPU": [""], "RESERVED_MEM": [""], "IM_MAD": [im_mad], "VM_MAD": [vm_mad]}
