@@ -22,11 +22,14 @@ class PowerWatch:
 
     def __init__(self) -> None:
         self.guests = Guests()
+        self._is_new = False
         self.forget()
 
     def forget(self) -> None:
         """Drop all that was seen: the next snapshot is read as a whole, for it does not follow the last one."""
         self.guests.forget()
+        if self._is_new:
+            return
         self._is_new = True
         self._hosts: dict[int, Host] = {}
         self._reports: dict[int, PowerReport] = {}

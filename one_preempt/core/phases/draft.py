@@ -66,14 +66,12 @@ class PlanDraft(Struct, dict=True):
     concerns: LeaseConcerns
     matchmaker: Matchmaker
     # What is free now, and from now on; `rates` are the configured overheads as observations refined them. `in_place`
-    # are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go to what
-    # was promised a start.
+    # are the VMs that we suspended on their hosts.
     room: Room
     quotas: QuotaBook
     rates: LearnedRates
     timeline: Timeline
     in_place: InPlace
-    resting_room: IntArray
     # Who takes no part in anything new: the `busy` are in a preemption, or were just placed (`starting`); for the
     # `reserved` their reservation decides, not the queue; the `warned` will have to leave soon.
     busy_leases: set[int] = field(default_factory=set)
@@ -99,15 +97,10 @@ class PlanDraft(Struct, dict=True):
     # None where host power concerns nobody, and where no images are staged.
     power: PowerDraft | None = None
     images: ImageDraft | None = None
-    # What must be done before reservations start, and the lanes into which it is laid.
-    lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
+    # What must be done before reservations start.
     preparations: dict[int, Preparation] = field(default_factory=dict)
-    # What is found when first asked for: who gives way to what is firm, how often victims were chosen, and of whose VMs
-    # anything was asked of oned lately.
-    giving_way: FoundGivingWay = field(default_factory=FoundGivingWay)
-    choices: ChoicesMade = field(default_factory=ChoicesMade)
+    # Of whose VMs anything was asked of oned lately; found when first asked for.
     tried_lately: Set[int | None] | None = None
-    _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
 
     @classmethod
@@ -140,13 +133,10 @@ class PlanDraft(Struct, dict=True):
                 # Images come to hosts, and not to numbers of them.
                 names_hosts=policies.images is not None and policies.images.ahead_s is not None,
             ),
-            resting_room=np.zeros(state.hosts.free.shape, dtype=np.int64),
             in_place=resting,
             busy_leases=set(state.half_seen_leases),
-            lanes=ExclusiveLanes(state.now_s),
             power=power,
             images=None if policies.images is None else ImageDraft(state, policies.images, _up_at_s(state, power)),
-            _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )
         for lease in memory.concerns.ordered(Concern.SAVED):
@@ -183,6 +173,30 @@ class PlanDraft(Struct, dict=True):
         any_second_s = self.state.now_s + 1
         first = [stays[0] for stays in self.timeline.stays.values() if stays[0].end_s == any_second_s]
         return sorted({row for stay in first if not stay.firm for row in stay.host_rows})
+
+    @cached_property
+    def resting_room(self) -> IntArray:
+        """What of the room of VMs that rest on their hosts may go to what was promised a start, shape (hosts, 2)."""
+        return np.zeros(self.state.hosts.free.shape, dtype=np.int64)
+
+    @cached_property
+    def lanes(self) -> ExclusiveLanes:
+        """Into which is laid what must be done before reservations start."""
+        return ExclusiveLanes(self.state.now_s)
+
+    @cached_property
+    def giving_way(self) -> FoundGivingWay:
+        """Who gives way to what is firm, as far as it was asked."""
+        return FoundGivingWay()
+
+    @cached_property
+    def choices(self) -> ChoicesMade:
+        """How often victims were chosen."""
+        return ChoicesMade()
+
+    @cached_property
+    def _failed(self) -> dict[str, ActionRecord]:
+        return {record.id: record for record in self.state.failed_actions}
 
     @cached_property
     def matched(self) -> MatchedDraft:
