@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.policy_registry import energy_policies
-from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
+from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS, simulation_settings
+from tests.power import power_play
 from tests.power.power_play import PowerPlay, with_policy
 from tests.power.test_woken_for_hardware import ASKS, give_devices
 
@@ -84,3 +86,18 @@ def test_hosts_come_to_rest_whatever_somebody_waits_for(seed: int) -> None:
     last = play.reports[-1].plan
     waits = [f"{one.vm_ids}: {one.reason.text}" for one in (last.refusals if last else ())]
     assert switched == [], "\n".join(["", *drawn.told, "", *waits])
+
+
+def test_no_host_is_woken_for_who_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`max_vm`: the first of the queue is larger than any host, and nobody behind it is looked at."""
+    settings = simulation_settings()
+    one_at_a_time = replace(settings, matchmaker=replace(settings.matchmaker, max_vm=1))
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: one_at_a_time)
+    play = PowerPlay(hosts=1, rules=with_policy("look-ahead"))
+    play.until(lambda: play.asleep() == [0])
+    play.submit(cpu=8)
+    play.submit()
+    began, play.pace_s = len(play.reports), 15
+    play.pass_time(900)
+    steps = [step for report in play.reports[began:] for step in (report.plan.power_steps if report.plan else ())]
+    assert [step.id for step in steps if step.kind is not PowerStepKind.READ_POWER] == []

@@ -101,7 +101,10 @@ def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced | None, promised_at
 
 
 def _not_looked_at(most_vms: int) -> Reason:
-    return Reason("behind", f"waits behind others in the queue, of which {most_vms} VMs are looked at in a cycle")
+    # Not `behind`: hosts are woken for who waits for room, and nobody has looked whether this one would start there.
+    return Reason(
+        "not-looked-at", f"waits behind others in the queue, of which {most_vms} VMs are looked at in a cycle"
+    )
 
 
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")
