@@ -118,3 +118,18 @@ def test_until_that_start_it_may_become_longer(tmp_path: Path) -> None:
         row.run(2)
         assert "change-accepted" in row.log[-1], row.log
         assert "reserved" in row.vm(promised).user_template["LEASE_STATUS"][0], row.log
+
+
+def test_beside_a_reservation_that_runs_it_may_become_longer(tmp_path: Path) -> None:
+    """Whoever was promised a start has what was promised: nobody beside it is in its way."""
+    with front_row(tmp_path, BEHIND, ONE_HOST) as row:
+        reserved = row.submit("paul", cpu="2", more=LATER.replace("+00:05", "+00:01"))
+        row.run(2)
+        row.cloud.advance(90)
+        vm = row.submit("eva", cpu="2", more='LEASE=[TYPE="BE-SUSPENDABLE", DURATION="00:10:00"]')
+        row.run(4)
+        assert row.is_running(reserved), row.log
+        assert row.is_running(vm), row.log
+        row.vm(vm).user_template["LEASE"] = [{**SHORT, "DURATION": "02:00:00"}]
+        row.run(2)
+        assert "change-accepted" in row.log[-1], row.log

@@ -28,7 +28,7 @@ class CountedOn:
         return lease_id in self._found
 
     def promised_at_s(self, lease_id: int) -> float:
-        """From when on a host that it has is firmly promised to another lease; infinity where none is."""
+        """From when on a host that it has is firmly promised to a lease not there yet; infinity where none is."""
         snapshot, record = self._snapshot, self._ledger.leases[lease_id]
         host_ids = {snapshot.vms[vm_id].host_id for vm_id in record.vm_ids if vm_id in snapshot.vms}
         starts = (
@@ -36,8 +36,14 @@ class CountedOn:
             for other_id, reservations in self._ledger.reservations.items()
             for one in reservations
             if other_id != lease_id and self._is_to_come(one) and not host_ids.isdisjoint(one.host_ids)
+            if one.start_at_s > self._now_s or not self._has_begun(other_id)
         )
         return min(starts, default=inf)
+
+    def _has_begun(self, lease_id: int) -> bool:
+        """It runs, and has the room that it was promised for now; what is late does not."""
+        record = self._ledger.leases.get(lease_id)
+        return record is not None and record.run_began_at_s is not None
 
     def _is_to_come(self, one: Reservation) -> bool:
         return one.firm and (one.end_at_s is None or one.end_at_s > self._now_s)

@@ -102,12 +102,13 @@ def test_who_is_on_the_hosts_of_a_firm_reservation_is_counted_on(
     ("reserved", "from_s"),
     [
         (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=True), NOW_S + 60),
+        (Reservation(5, NOW_S - 60, NOW_S + 90, (0,), firm=True), NOW_S - 60),
         (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=False), inf),
         (Reservation(5, NOW_S - 60, NOW_S, (0,), firm=True), inf),
         (Reservation(5, NOW_S + 60, NOW_S + 90, (1,), firm=True), inf),
         (Reservation(1, NOW_S + 60, NOW_S + 90, (0,), firm=True), inf),
     ],
-    ids=["to come", "of the queue", "that is over", "elsewhere", "its own"],
+    ids=["to come", "late", "of the queue", "that is over", "elsewhere", "its own"],
 )
 def test_the_hosts_of_a_lease_are_promised_from_the_first_firm_reservation_of_another_on(
     reserved: Reservation, from_s: float, known: LeaseRecord
