@@ -10,6 +10,7 @@ from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
 _TO_START = frozenset({VmPhase.WAITING, VmPhase.OUT})
@@ -40,6 +41,11 @@ class Turn(Struct, frozen=True):
 def may_start(lease: Lease, vm: VirtualMachine) -> bool:
     """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
     return vm.state in DEPLOYABLE_STATES and (lease.explicit or vm.state is not VmState.HOLD)
+
+
+def is_to_start_at_once(lease: Lease) -> bool:
+    """START is "now", and nothing was said to it yet: it is looked at in this cycle, or refused."""
+    return lease.terms.at_once and lease.verdict is Verdict.NONE
 
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:

@@ -22,7 +22,7 @@ from one_preempt.core.phases.queue.promises import write_promises
 from one_preempt.core.phases.queue.queue_room import QueueRoom, lacks_room
 from one_preempt.core.phases.queue.starts import hindrance_of, start, tried_lately
 from one_preempt.core.phases.queue.turns import in_turn
-from one_preempt.core.queue_turn import Turn
+from one_preempt.core.queue_turn import Turn, is_to_start_at_once
 
 
 def place_waiting(draft: PlanDraft) -> None:
@@ -55,7 +55,8 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
         if not turn.vms or lease_id in aside:
             continue
         if most_vms > 0:
-            if vms >= most_vms:
+            # Who wants to start at once has no turn in another cycle.
+            if vms >= most_vms and (turn.marked or not is_to_start_at_once(turn.lease)):
                 if not turn.marked:
                     draft.waits[lease_id] = _not_looked_at(most_vms)
                 continue

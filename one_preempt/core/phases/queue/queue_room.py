@@ -31,7 +31,7 @@ from one_preempt.core.phases.reservations.giving_way import reserved_ahead
 from one_preempt.core.phases.reservations.leaving_in_time import may_leave_again
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
-from one_preempt.core.queue_turn import Turn
+from one_preempt.core.queue_turn import Turn, is_to_start_at_once
 from one_preempt.core.suspendable import worth_s
 
 
@@ -274,12 +274,15 @@ class QueueRoom:
         return self._matched_on(turn, among)
 
     def _matched_on(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
-        """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
+        """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them.
+
+        Nor is who wants to start at once or not at all: it cannot be tried again in the next cycle.
+        """
         draft = self._draft
         if len(turn.vms) > 1:
             return draft.matchmaker.place_together(turn.vms, draft.room, among)
         vm = turn.vms[0]
-        paced = not (turn.returning or turn.lease.preempts)
+        paced = not (turn.returning or turn.lease.preempts or is_to_start_at_once(turn.lease))
         refused_host_id = self._refused_host_id(turn)
         placed = draft.matchmaker.place(vm, draft.room, among, limited=paced, after_host_id=refused_host_id)
         return placed if isinstance(placed, Unplaced) else (placed,)
