@@ -33,6 +33,15 @@ class Turn(Struct, frozen=True):
         """It was sent out, and comes back."""
         return self.lease.state in RETURNING_STATES
 
+    @property
+    def is_paced(self) -> bool:
+        """MAX_HOST and MAX_DISPATCH may put it off: not several VMs, what is owed, or may preempt.
+
+        Nor who wants to start at once or not at all: it cannot be tried again in the next cycle.
+        """
+        owed = self.returning or self.lease.preempts or is_to_start_at_once(self.lease)
+        return self.marked or (len(self.vms) == 1 and not owed)
+
     def lasting(self, duration_s: int | None) -> TimedRequest[Turn]:
         """What it asks for in terms of time; None: nobody knows for how long."""
         return TimedRequest(self.id, self, duration_s)

@@ -75,6 +75,11 @@ class Unplaced(Struct, frozen=True):
     reason: Reason
     counts: Mapping[str, int]
 
+    @property
+    def is_put_off(self) -> bool:
+        """This cycle has started as many VMs as it may, there or in all: it is tried again in the next one."""
+        return self.reason.code == DISPATCH_LIMIT
+
 
 def unplaced(code: str, text: str) -> Unplaced:
     """A refusal that no count of hosts explains."""

@@ -28,7 +28,7 @@ from one_preempt.core.queue_turn import Turn, is_to_start_at_once
 def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits; so VMs that move."""
     queue = _queue(draft)
-    room = QueueRoom(draft)
+    room = QueueRoom(draft, queue)
     decision = draft.policies.backfilling.decide(queue, room, draft.state.now_s)
     promised = {one.lease_id: one.start_s for one in decision.promised}
     placed, unplaced = room.placed, room.unplaced
@@ -85,7 +85,8 @@ def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced | None, promised_at
     `unplaced` is None for whoever was not looked at in its turn.
     """
     told = _BEHIND
-    if promised_at_s is not None:
+    is_put_off = unplaced is not None and unplaced.is_put_off
+    if promised_at_s is not None and not is_put_off:
         soon = promised_at_s <= draft.state.now_s + 1
         told, draft.statuses[lease.id] = _EXPECTED_ANY_MOMENT if soon else _expected(promised_at_s)
         if not soon:

@@ -6,7 +6,7 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_reservation import SlotReservation
@@ -31,7 +31,7 @@ from one_preempt.core.phases.reservations.giving_way import reserved_ahead
 from one_preempt.core.phases.reservations.leaving_in_time import may_leave_again
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
-from one_preempt.core.queue_turn import Turn, is_to_start_at_once
+from one_preempt.core.queue_turn import Turn
 from one_preempt.core.suspendable import worth_s
 
 
@@ -41,8 +41,10 @@ class QueueRoom:
     Where hosts are alike they are counted, and a promise names none; else it names its hosts.
     """
 
-    def __init__(self, draft: PlanDraft) -> None:
+    def __init__(self, draft: PlanDraft, queue: Sequence[TimedRequest[Turn]]) -> None:
+        """`queue`: those who will be asked about."""
         self._draft = draft
+        self._queue = queue
         self._named = draft.timeline.all_stays
         self._alike = draft.timeline.alike
         self._promises = self._named if self._alike is None else self._alike
@@ -65,18 +67,21 @@ class QueueRoom:
             return now_s
         turn = request.demand
         unplaced = self.unplaced.get(turn.id)
-        if turn.marked or self._draft.timeline.is_empty or (unplaced is not None and not lacks_room(unplaced)):
+        # Pace alone keeps it, until the next cycle: nobody behind who knows no pace takes its room.
+        is_put_off = unplaced is not None and unplaced.is_put_off and self._others_are_not_paced
+        is_promised = unplaced is None or is_put_off or lacks_room(unplaced)
+        if turn.marked or self._draft.timeline.is_empty or not is_promised:
             return None
         self._is_another_search(request)
         later_s = max(not_before_s, now_s + 1)
         end_s = end_of(now_s, request.duration_s)
         if self._alike is not None:
             # What has room and yet does not start waits for something that time does not bring.
-            stuck = unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
+            stuck = not is_put_off and unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
             return None if stuck else self._alike.place(_counted(request), later_s)
         demand = self._demand(turn)
         fits = self._named.table.fit_at(demand, now_s, end_s) is not None
-        if unplaced is not None and fits and self._may_stay(turn, demand, now_s, end_s):
+        if unplaced is not None and fits and not is_put_off and self._may_stay(turn, demand, now_s, end_s):
             return None
         start_s = self._named.place(TimedRequest(request.lease_id, demand, request.duration_s), later_s)
         if fits and start_s is not None:
@@ -166,6 +171,11 @@ class QueueRoom:
         """Give back what `shield` kept."""
         if self._alike is not None:
             self._alike.unshield()
+
+    @cached_property
+    def _others_are_not_paced(self) -> bool:
+        """Somebody in the queue is never put off to the next cycle."""
+        return any(not one.demand.is_paced for one in self._queue)
 
     # -- later -----------------------------------------------------------------------------------------------
 
@@ -274,17 +284,11 @@ class QueueRoom:
         return self._matched_on(turn, among)
 
     def _matched_on(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
-        """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them.
-
-        Nor is who wants to start at once or not at all: it cannot be tried again in the next cycle.
-        """
-        draft = self._draft
+        draft, refused_id = self._draft, self._refused_host_id(turn)
         if len(turn.vms) > 1:
             return draft.matchmaker.place_together(turn.vms, draft.room, among)
-        vm = turn.vms[0]
-        paced = not (turn.returning or turn.lease.preempts or is_to_start_at_once(turn.lease))
-        refused_host_id = self._refused_host_id(turn)
-        placed = draft.matchmaker.place(vm, draft.room, among, limited=paced, after_host_id=refused_host_id)
+        vm, limited = turn.vms[0], turn.is_paced
+        placed = draft.matchmaker.place(vm, draft.room, among, limited=limited, after_host_id=refused_id)
         return placed if isinstance(placed, Unplaced) else (placed,)
 
     def _refused_host_id(self, turn: Turn) -> int | None:
