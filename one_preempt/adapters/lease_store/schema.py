@@ -5,6 +5,7 @@ alembic takes 0.3 s to import: it is loaded only where something must change.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import closing
@@ -110,9 +111,18 @@ def stored_revision(engine: Engine, database: NamedDatabase) -> str | None:
     if revision is not None and revision not in REVISIONS:
         raise LeaseStoreError(
             f"{database} has schema {revision}, which this program does not know (its newest is "
-            f"{REVISIONS[-1]}): a newer one_preempt has written it; run that version, or restore an older backup"
+            f"{REVISIONS[-1]}): a newer one_preempt has written it; run that version, or {_way_back(database)}"
         )
     return revision
+
+
+def _way_back(database: NamedDatabase) -> str:
+    """How this version gets a database that it reads: the newest of the copies that upgrades have left, if any."""
+    copies = [Path(f"{database.name}.schema-{revision}") for revision in reversed(REVISIONS)]
+    copy = next((one for one in copies if os.path.isfile(one)), None)
+    if copy is None:
+        return "restore an older backup"
+    return f"put {copy}, the copy that was made of it before, in its place (what happened since is not in that)"
 
 
 def _of_another_program(database: NamedDatabase, tables: list[str]) -> LeaseStoreError:

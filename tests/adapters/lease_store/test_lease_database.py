@@ -157,8 +157,17 @@ def test_a_newer_database_is_refused_and_left_alone(url: str, database: Path) ->
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0999'")
     assert "a newer one_preempt has written it" in refusal_of(url)
+    assert "run that version, or restore an older backup" in refusal_of(url)
     with pytest.raises(LeaseStoreError, match="0999"):
         upgrade(url)
+
+
+def test_who_goes_back_to_an_older_version_is_told_which_copy_it_reads(url: str, database: Path) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    for revision in ("0001", REVISIONS[-2], "0998"):
+        database.with_name(f"{database.name}.schema-{revision}").touch()
+    assert f"or put {database}.schema-{REVISIONS[-2]}, the copy that was made" in refusal_of(url)
 
 
 @pytest.fixture
