@@ -101,7 +101,7 @@ def review(
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken, promised_at_s=promised_at_s)
     if isinstance(granted, str):
         return Review(current, CHANGE_REFUSED, f"{stays_as_admitted(record)}{granted}")
-    anew = asks_anew(record, vms, granted)
+    anew = asks_anew(record, vms, granted, now_s)
     changed = replace(
         current,
         terms=counted_from(granted, now_s) if anew else replace(granted, start_at_s=record.terms.start_at_s),

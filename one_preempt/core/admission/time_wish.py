@@ -65,9 +65,17 @@ def spared_after(terms: LeaseTerms) -> float:
     return inf if terms.max_suspensions is None or terms.duration_s is None else terms.max_suspensions
 
 
-def asks_anew(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms) -> bool:
-    """Is this another wish in place of one that was not granted, while its VMs still wait?"""
-    return record.verdict in _NOT_GRANTED and _still_waits(vms) and _wish(asked) != _wish(as_asked(record.terms))
+def asks_anew(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms, now_s: int) -> bool:
+    """Is this another wish in place of one that was not granted, while its VMs still wait?
+
+    So is the same with another TYPE, as long as there is time for it: whether others leave for a START, and whether
+    there may be several slots before a DEADLINE, depends on that.
+    """
+    if record.verdict not in _NOT_GRANTED or not _still_waits(vms):
+        return False
+    if _wish(asked) != _wish(as_asked(record.terms)):
+        return True
+    return asked.type is not record.terms.type and impossible_wish(asked, now_s) is None
 
 
 def why_wish_stays(
@@ -89,7 +97,7 @@ def why_wish_stays(
         return ""
     if record.verdict is Verdict.ACCEPTED:
         return _why_accepted_stays(before, asked)
-    anew = asks_anew(record, vms, asked)
+    anew = asks_anew(record, vms, asked, now_s)
     if _start(asked) != _start(before) and not anew:
         return "START cannot change: create new VMs"
     if not _still_waits(vms):

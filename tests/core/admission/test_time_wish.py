@@ -236,6 +236,19 @@ def test_another_change_leaves_the_verdict(verdict: Verdict) -> None:
     assert (record.verdict, record.verdict_text, record.terms.shutdown_ok) == (verdict, f"is {verdict}", True)
 
 
+@pytest.mark.parametrize("verdict", NOT_GRANTED)
+@pytest.mark.parametrize("wish", [EXACT, DEADLINE | {"TYPE": "DC-NON-PREEMPTABLE"}, EXACT | {"START": "now"}])
+def test_what_was_not_granted_is_judged_again_with_another_type(verdict: Verdict, wish: dict[str, str]) -> None:
+    (record,) = changed_to(wish | {"TYPE": "DC-MIGRATABLE"}, standing(wish, verdict)).records
+    assert (record.verdict, record.verdict_text, record.terms.type) == (Verdict.NONE, "", LeaseType.DC_MIGRATABLE)
+
+
+@pytest.mark.parametrize("verdict", NOT_GRANTED)
+def test_another_type_brings_no_start_back_that_has_passed(verdict: Verdict) -> None:
+    (record,) = changed_to(EXACT | {"TYPE": "DC-MIGRATABLE"}, standing(EXACT, verdict), later_s=24 * HOUR_S).records
+    assert (record.verdict, record.terms.type) == (verdict, LeaseType.DC_MIGRATABLE)
+
+
 @pytest.mark.parametrize("state", STARTED_STATES)
 def test_once_it_has_started_nothing_is_asked_anew(state: VmState) -> None:
     records = standing(EXACT, Verdict.CONVERTED)
