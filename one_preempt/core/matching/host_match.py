@@ -85,7 +85,9 @@ class StaticHostMatch:
         self._pinned_only = np.array([host.pinned_only for host in ordered], dtype=np.bool_)
         self._public = np.array(list(map(_is_public, ordered)), dtype=np.bool_)
         self._enabled = hosts.accepts_vms & ~self._public
-        self._attributes: list[Attributes | None] = [None] * len(ordered)
+        # Of these rows the attributes are to be read before somebody asks for them.
+        self._renewed = set(range(len(ordered)))
+        self._attributes: list[Attributes] = [{}] * len(ordered)
         self._found: dict[tuple[object, ...], HostMatch] = {}
         self._found_by_load: list[tuple[object, ...]] = []
         self._put_off: list[tuple[object, ...]] = []
@@ -98,10 +100,12 @@ class StaticHostMatch:
     @cached_property
     def table(self) -> AttributeTable:
         """The attributes of the hosts, by row."""
-        hosts, ids, known = self._snapshot.hosts, self._hosts.ids.tolist(), self._attributes
-        for row in [row for row, attributes in enumerate(known) if attributes is None]:
-            known[row] = host_attributes(hosts[ids[row]])
-        return AttributeTable(HOST_LAYOUT, [attributes for attributes in known if attributes is not None])
+        hosts = self._snapshot.hosts
+        ids = self._hosts.ids.tolist() if self._renewed else ()
+        for row in self._renewed:
+            self._attributes[row] = host_attributes(hosts[ids[row]])
+        self._renewed.clear()
+        return AttributeTable(HOST_LAYOUT, list(self._attributes))
 
     def table_of(self, rows: Sequence[int]) -> AttributeTable:
         """The attributes of some hosts."""
@@ -132,15 +136,13 @@ class StaticHostMatch:
             return False
         if hosts.ids is not self._hosts.ids and (hosts.ids != self._hosts.ids).any():
             return False
-        rows = hosts.rows_since(self._hosts)
-        turned = _turned(rows, before, hosts.hosts)
+        rows, turned = hosts.rows_since(self._hosts), hosts.turned_since(self._hosts)
         self._snapshot, self._hosts = snapshot, hosts
         self.__dict__.pop("_observed", None)
         if rows:
             self.__dict__.pop("table", None)
             self._last_asked = None
-            for row in rows:
-                self._attributes[row] = None
+            self._renewed.update(rows)
             for key in self._found_by_load:
                 del self._found[key]
             self._found_by_load.clear()
@@ -292,17 +294,6 @@ def _is_public(host: Host) -> bool:
 
 def _say_the_same(one: HostMatch, other: HostMatch) -> bool:
     return one.counts == other.counts and one.refusal == other.refusal and bool((one.mask == other.mask).all())
-
-
-def _turned(rows: Sequence[int], before: Sequence[Host], now: Sequence[Host]) -> list[int]:
-    """Those of these rows of whose hosts more than the load has changed."""
-    found = []
-    for row in rows:
-        old, new = before[row], now[row]
-        is_alike = new.attributes is old.attributes and new.state is old.state
-        if not is_alike or new.cluster_id != old.cluster_id or new.name != old.name:
-            found.append(row)
-    return found
 
 
 def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:

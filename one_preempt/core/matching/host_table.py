@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from itertools import chain, compress, count
 from operator import is_not
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from one_preempt.core.model.cluster_state import HostTable, IntArray
-from one_preempt.core.model.host import Host
+from one_preempt.core.model.host import Host, lasting_of
+
+Column = TypeVar("Column", IntArray, npt.NDArray[np.bool_])
 
 
 def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
@@ -54,7 +58,6 @@ def host_table(
 def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
     ordered, free = list(before.hosts), before.free.copy()
-    resized: list[int] = []
     turned: list[int] = []
     # A number at a time takes less time here than finding the places of many for numpy.
     cells = free.data
@@ -62,19 +65,23 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         was = ordered[row]
         ordered[row] = host = hosts[was.id]
         cells[row, 0], cells[row, 1] = host.free_amounts
-        if was.max_cpu_centi != host.max_cpu_centi or was.max_memory_kib != host.max_memory_kib:
-            resized.append(row)
-        if was.state is not host.state:
+        if lasting_of(host) != lasting_of(was):
             turned.append(row)
     capacity, accepts_vms = before.capacity, before.accepts_vms
-    if resized:
-        capacity = capacity.copy()
-        capacity[resized] = _capacity([ordered[row] for row in resized])
     if turned:
-        accepts_vms = accepts_vms.copy()
-        accepts_vms[turned] = [ordered[row].accepts_vms for row in turned]
+        capacity = _with(capacity, turned, _capacity([ordered[row] for row in turned]))
+        accepts_vms = _with(accepts_vms, turned, np.array([ordered[row].accepts_vms for row in turned], np.bool_))
     columns = (before.ids, free, capacity, accepts_vms)
-    return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows)
+    return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows, turned=turned)
+
+
+def _with(column: Column, rows: Sequence[int], values: Column) -> Column:
+    """The column with other values in some rows: itself where they are no others."""
+    if (column[rows] == values).all():
+        return column
+    column = column.copy()
+    column[rows] = values
+    return column
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from one_preempt.core.model.host import Host
+from one_preempt.core.model.host import Host, lasting_of
 from one_preempt.core.model.image_transfer import NO_IMAGES_KNOWN, KnownImages
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
@@ -27,7 +27,8 @@ class HostTable(Struct, frozen=True):
     """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB.
 
     The columns are not to be written to: tables of following cycles share them. `hosts` are the rows' hosts. A table
-    that was made from an earlier one, that of the `mark` `made_from`, has other hosts than that in the rows `renewed`.
+    that was made from an earlier one, that of the `mark` `made_from`, has other hosts than that in the rows `renewed`;
+    in those that `turned` they are others not by their load alone.
     """
 
     ids: IntArray
@@ -38,6 +39,7 @@ class HostTable(Struct, frozen=True):
     hosts: Sequence[Host] = ()
     made_from: object = None
     renewed: Sequence[int] = ()
+    turned: Sequence[int] = ()
     mark: object = field(default_factory=object)
 
     def rows_since(self, before: HostTable) -> list[int]:
@@ -45,6 +47,13 @@ class HostTable(Struct, frozen=True):
         if self.made_from is before.mark:
             return list(self.renewed)
         return list(compress(count(), map(is_not, before.hosts, self.hosts)))
+
+    def turned_since(self, before: HostTable) -> list[int]:
+        """Those of them of whose hosts more than the load has changed."""
+        if self.made_from is before.mark:
+            return list(self.turned)
+        rows, was, now = self.rows_since(before), before.hosts, self.hosts
+        return [row for row in rows if lasting_of(was[row]) != lasting_of(now[row])]
 
 
 class Discrepancy(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from operator import attrgetter
 
 from msgspec import Struct, field
 
@@ -133,6 +134,11 @@ class Host(Struct, frozen=True):
     def pinned_only(self) -> bool:
         """The host takes pinned VMs only (PIN_POLICY = PINNED in its template)."""
         return self.attributes.get("TEMPLATE/PIN_POLICY", ("",))[0].upper() == "PINNED"
+
+
+# All of a host that does not change because VMs come and go there. Who asks nothing about load finds the same wherever
+# this is the same.
+lasting_of = attrgetter("name", "state", "cluster_id", "max_cpu_centi", "max_memory_kib", "attributes")
 
 
 class HostCapacity(Struct, frozen=True):
