@@ -6,10 +6,8 @@ VMs of the snapshot. A plan with a violation is not carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.plan import Plan
 from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
@@ -26,37 +24,21 @@ from one_preempt.core.verify import (
     vm_group_rules,
 )
 from one_preempt.core.verify.books import Books
+from one_preempt.core.verify.claims_over_time import anything_is_firm
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 __all__ = ["Violation", "verify"]
 
-_DEPLOY = ActionKind.DEPLOY
-
-# What a plan has to have for rules to be about it; most plans change nothing, or start VMs and do nothing else.
-_RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
-    (
-        lambda plan: plan.actions,
-        (
-            *action_rules.RULES,
-            *capacity_rules.RULES,
-            *suited_host_rules.RULES,
-            *vm_group_rules.RULES,
-            *numa_rules.RULES,
-        ),
-    ),
-    (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
-    (lambda plan: plan.preemptions, (*memory_image_rules.RULES, *suited_host_rules.RULES_OF_PREEMPTIONS)),
-    (lambda plan: plan.bookings, suited_host_rules.RULES_OF_PROMISES),
-    (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
-    (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
-    (
-        lambda plan: plan.actions or plan.bookings or plan.preemptions,
-        (*room_over_time.RULES, *devices_over_time.RULES, *groups_over_time.RULES),
-    ),
-    (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
-    (lambda plan: plan.verdicts, (*power_rules.RULES_OF_PROMISES, *image_rules.RULES_OF_PROMISES)),
-    (lambda plan: plan.image_orders, image_rules.RULES),
+_OF_ACTIONS = (
+    *action_rules.RULES,
+    *capacity_rules.RULES,
+    *suited_host_rules.RULES,
+    *numa_rules.RULES,
+    *promise_rules.RULES_OF_STARTS,
 )
+_OVER_TIME = (*room_over_time.RULES, *devices_over_time.RULES)
+_OF_PREEMPTIONS = (*memory_image_rules.RULES, *suited_host_rules.RULES_OF_PREEMPTIONS)
+_OF_VERDICTS = (*power_rules.RULES_OF_PROMISES, *image_rules.RULES_OF_PROMISES)
 
 
 def verify(
@@ -66,9 +48,35 @@ def verify(
 
     `overruns_give_way`: by the configuration what outlives its DURATION leaves for others, whatever its type.
     """
-    rules = [rule for concerns, among in _RULES if concerns(plan) for rule in among]
-    if not rules:
-        return ()
     books = books if books is not None else Books(state)
     recount = Recount(state, plan, books, overruns_give_way=overruns_give_way)
-    return tuple(violation for rule in rules for violation in rule(recount))
+    found: list[Violation] = []
+    for concerns, rules in _rules_by_concern(recount):
+        if concerns:
+            for rule in rules:
+                found += rule(recount)
+    return tuple(found)
+
+
+def _rules_by_concern(recount: Recount) -> tuple[tuple[object, tuple[Rule, ...]], ...]:
+    """What a plan has to have for rules to be about it, beside them.
+
+    Most plans change nothing, or start VMs and do nothing else.
+    """
+    plan, groups = recount.plan, recount.state.snapshot.vm_groups
+    is_firm = (plan.actions or plan.bookings or plan.preemptions) and anything_is_firm(recount)
+    return (
+        (plan.actions, _OF_ACTIONS),
+        (recount.later, action_rules.RULES_OF_ORDER),
+        (recount.others, action_rules.RULES_OF_OTHERS),
+        (groups and plan.actions, vm_group_rules.RULES),
+        (recount.others or plan.preemptions, departure_rules.RULES),
+        (plan.preemptions, _OF_PREEMPTIONS),
+        (plan.bookings, suited_host_rules.RULES_OF_PROMISES),
+        (plan.bookings or plan.verdicts, promise_rules.RULES),
+        (is_firm, _OVER_TIME),
+        (groups and is_firm, groups_over_time.RULES),
+        (plan.power_steps or plan.power_sequences, power_rules.RULES),
+        (plan.verdicts, _OF_VERDICTS),
+        (plan.image_orders, image_rules.RULES),
+    )

@@ -15,7 +15,7 @@ OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
 
 
 def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
-    if len({action.id for action in recount.plan.actions}) == len(recount.plan.actions):
+    if len(recount.action_by_id) == len(recount.plan.actions):
         return
     seen: set[str] = set()
     for action in recount.plan.actions:
@@ -25,12 +25,11 @@ def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
 
 
 def _a_vm_is_sent_one_way(recount: Recount) -> Iterator[Violation]:
-    moving = [action for action in recount.plan.actions if action.kind in _MOVING]
-    if len({action.vm_id for action in moving}) == len(moving):
+    if len({action.vm_id for action in recount.plan.actions}) == len(recount.plan.actions):
         return
     seen: dict[int, str] = {}
-    for action in moving:
-        if seen.setdefault(action.vm_id, action.id) != action.id:
+    for action in recount.plan.actions:
+        if action.kind in _MOVING and seen.setdefault(action.vm_id, action.id) != action.id:
             yield Violation("contrary-actions", f"{action.id} and {seen[action.vm_id]} both move VM {action.vm_id}")
 
 
@@ -47,28 +46,29 @@ def _nothing_waits_for_itself(recount: Recount) -> Iterator[Violation]:
             yield Violation("cycle", f"{action.id} comes after itself")
 
 
-def _reasons_are_given(recount: Recount) -> Iterator[Violation]:
+def _actions_say_why_and_write_our_own_attributes(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
         if not action.reason.code or not action.reason.text.strip():
             yield Violation("no-reason", f"{action.id} has no reason")
+        for name, _ in action.attributes:
+            if action.kind is not ActionKind.MESSAGE or name not in OWN_ATTRIBUTES:
+                yield Violation("foreign-attribute", f"{action.id} would write {name} to VM {action.vm_id}")
 
 
 def _vms_are_what_the_plan_takes_them_for(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
-        vm = recount.vms.get(action.vm_id)
-        if vm is None:
-            yield Violation("unknown-vm", f"{action.id} is about VM {action.vm_id}, which does not exist")
-        elif recount.lease_of_vm.get(vm.id) != action.lease_id:
+    for action in recount.of_nobody:
+        yield Violation("unknown-vm", f"{action.id} is about VM {action.vm_id}, which does not exist")
+    for action, vm in recount.known:
+        if recount.lease_of_vm.get(vm.id) != action.lease_id:
             yield Violation("wrong-lease", f"{action.id}: VM {vm.id} is not of lease {action.lease_id}")
         elif action.expected_uid not in (None, vm.uid):
             yield Violation("changed-hands", f"{action.id}: VM {vm.id} belongs to user {vm.uid} now")
 
 
 def _states_allow_the_call(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
-        vm = recount.vms.get(action.vm_id)
+    for action, vm in recount.known:
         legal = LEGAL_STATES.get(action.kind)
-        if vm is None or legal is None or vm.state_name in legal:
+        if legal is None or vm.state_name in legal:
             continue
         failed_and_ended = action.kind is ActionKind.TERMINATE and vm.state_name.endswith("_FAILURE")
         if not failed_and_ended and not recount.under_way(action):
@@ -98,9 +98,8 @@ def _has_lease_of_its_own(recount: Recount, lease_id: int) -> bool:
 
 def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
     """ADMIN locks stop deploy and migrate only; whether they shield a victim is the administrator's rule."""
-    for action in recount.plan.actions:
-        vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.lock_level is _UNLOCKED or recount.under_way(action):
+    for action, vm in recount.known:
+        if vm.lock_level is _UNLOCKED or recount.under_way(action):
             continue
         if action.kind is ActionKind.UNLOCK or _is_unlocked_before(recount, action):
             continue
@@ -153,17 +152,15 @@ def _resumed_is_what_we_suspended(recount: Recount) -> Iterator[Violation]:
 
 
 def _hosts_accept_what_comes(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
-        if action.kind not in ARRIVALS:
-            continue
-        host = recount.hosts.get(action.host_id) if action.host_id is not None else None
-        if (host is not None and host.accepts_vms and action.enforce_capacity) or recount.under_way(action):
-            continue
-        if host is None:
+    for action in recount.to_nowhere:
+        if not recount.under_way(action):
             yield Violation("unknown-host", f"{action.id} names host {action.host_id}, which does not exist")
-        elif not host.accepts_vms:
+    for action, _, host in recount.arrivals:
+        if (host.accepts_vms and action.enforce_capacity) or recount.under_way(action):
+            continue
+        if not host.accepts_vms:
             yield Violation("host-refuses", f"{action.id}: host {host.id} is {host.state.name} and takes no VMs")
-        elif not action.enforce_capacity and not _somebody_rests_for_it(recount, action):
+        elif not _somebody_rests_for_it(recount, action):
             yield Violation("not-enforced", f"{action.id} asks oned not to check the capacity of host {host.id}")
 
 
@@ -202,26 +199,17 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
                 yield Violation("gang-torn", f"lease {lease.id} would start without its VM {vm_id}")
 
 
-def _messages_write_our_own_attributes(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
-        for name, _ in action.attributes:
-            if action.kind is not ActionKind.MESSAGE or name not in OWN_ATTRIBUTES:
-                yield Violation("foreign-attribute", f"{action.id} would write {name} to VM {action.vm_id}")
-
-
 RULES: tuple[Rule, ...] = (
     _ids_are_unique,
     _a_vm_is_sent_one_way,
-    _predecessors_are_known,
-    _nothing_waits_for_itself,
-    _reasons_are_given,
+    _actions_say_why_and_write_our_own_attributes,
     _vms_are_what_the_plan_takes_them_for,
     _states_allow_the_call,
     _holds_of_owners_are_respected,
     _locks_are_respected,
-    _only_our_locks_are_opened,
-    _resumed_is_what_we_suspended,
     _hosts_accept_what_comes,
     _gangs_start_as_a_whole,
-    _messages_write_our_own_attributes,
 )
+# Of actions that wait for others, and of those that are no starts.
+RULES_OF_ORDER: tuple[Rule, ...] = (_predecessors_are_known, _nothing_waits_for_itself)
+RULES_OF_OTHERS: tuple[Rule, ...] = (_only_our_locks_are_opened, _resumed_is_what_we_suspended)

@@ -40,18 +40,20 @@ class Books:
     def enter(self, state: ClusterState, vm_ids: Collection[int], lease_ids: Iterable[int]) -> None:
         """What has become of these VMs and of the reservations of these leases; all others are as they were."""
         vms, reservations = state.snapshot.vms, state.reservations
-        present = [vms[vm_id] for vm_id in vm_ids if vm_id in vms]
         self.resting_ids.difference_update(vm_ids)
         self.saving_ids.difference_update(vm_ids)
         for vm_id in self.sources.keys() & vm_ids:
             del self.sources[vm_id]
-        for vm in present:
+        for vm_id in vm_ids:
+            vm = vms.get(vm_id)
+            if vm is None:
+                continue
             if vm.state is _SUSPENDED and rests(vm, self.own_uid):
-                self.resting_ids.add(vm.id)
+                self.resting_ids.add(vm_id)
             elif vm.state is _ACTIVE and is_saved(vm):
-                self.saving_ids.add(vm.id)
+                self.saving_ids.add(vm_id)
             if vm.source_host_id is not None:
-                self.sources[vm.id] = vm.source_host_id
+                self.sources[vm_id] = vm.source_host_id
         if self._hosts_of is not None:
             for vm_id in vm_ids:
                 self._move(vm_id, vms.get(vm_id))

@@ -10,7 +10,7 @@ from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.pci_devices import left_over
-from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
+from one_preempt.core.verify.recount import DEPARTURES, MOVES, Recount, Rule, Violation
 
 # While these last, a moving VM is still charged to the host it leaves, and to the one it goes to.
 CHARGED_TWICE = frozenset({"MIGRATE", "SAVE_MIGRATE"})
@@ -60,17 +60,14 @@ def _has_room_whoever_stays(host: Host, coming: Iterable[tuple[Action, VirtualMa
 def _coming_by_host(recount: Recount) -> dict[int, list[tuple[Action, VirtualMachine]]]:
     """What brings a VM to each host, or lets it run there again."""
     found: dict[int, list[tuple[Action, VirtualMachine]]] = {}
-    vms, hosts = recount.vms, recount.hosts
+    for action, vm, host in recount.arrivals:
+        if vm.host_id != host.id:
+            found.setdefault(host.id, []).append((action, vm))
     stopped = {action.vm_id for action in recount.others if action.kind is ActionKind.STOP}
-    for action in recount.plan.actions:
-        vm, host_id = vms.get(action.vm_id), action.host_id
-        if vm is None or host_id is None or host_id not in hosts:
-            continue
-        if vm.host_id == host_id:
-            comes = action.kind is ActionKind.UNLOCK and recount.rests(vm) and vm.id not in stopped
-        else:
-            comes = action.kind in ARRIVALS
-        if comes:
+    for action, vm in recount.known if recount.others else ():
+        host_id = action.host_id
+        wakes = action.kind is ActionKind.UNLOCK and recount.rests(vm) and vm.id not in stopped
+        if wakes and host_id is not None and host_id == vm.host_id and host_id in recount.hosts:
             found.setdefault(host_id, []).append((action, vm))
     return found
 

@@ -58,7 +58,7 @@ def anything_is_firm(recount: Recount) -> bool:
     """Somebody was promised a time, before or by the plan."""
     if recount.books.firm_lease_ids:
         return True
-    return any(one.firm for booking in recount.plan.bookings for one in booking.reservations)
+    return bool([one for booking in recount.plan.bookings for one in booking.reservations if one.firm])
 
 
 def hosts_that_get_more(recount: Recount) -> frozenset[int]:

@@ -17,7 +17,6 @@ from one_preempt.core.model.host import Host
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.claims_over_time import (
     JudgedClaim,
-    anything_is_firm,
     claims_on_hosts,
     hosts_that_get_more,
     leases_of_the_plan,
@@ -30,7 +29,7 @@ FREE = -1
 
 
 def _no_promised_device_is_given_away(recount: Recount) -> Iterator[Violation]:
-    if not anything_is_firm(recount) or not _is_about_devices(recount):
+    if not _is_about_devices(recount):
         return
     by_host: dict[int, list[JudgedClaim]] = {}
     come = {lease_id for lease_id in leases_of_the_plan(recount) & recount.leases.keys() if has_come(recount, lease_id)}

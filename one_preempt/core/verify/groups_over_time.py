@@ -18,7 +18,6 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.verify.claims_over_time import (
     Claim,
     JudgedClaim,
-    anything_is_firm,
     claims_on_hosts,
     hosts_that_get_more,
     leases_of_the_plan,
@@ -33,8 +32,6 @@ MOST_ASKED = 100
 
 
 def _rules_of_vm_groups_are_kept_over_time(recount: Recount) -> Iterator[Violation]:
-    if not recount.state.snapshot.vm_groups or not anything_is_firm(recount):
-        return
     leases = [recount.leases[one] for one in sorted(leases_of_the_plan(recount) & recount.leases.keys())]
     roles = [role_of(recount, vm_id) for lease in leases for vm_id in lease.vm_ids]
     groups = {found[0].id: found[0] for found in roles if found is not None}

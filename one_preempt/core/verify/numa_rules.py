@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from one_preempt.core.model.host import Host, NumaCore, NumaNode
 from one_preempt.core.model.virtual_machine import NumaNodeRequest, VirtualMachine
-from one_preempt.core.verify.recount import MOVES, REMOVALS, Recount, Rule, Violation
+from one_preempt.core.verify.recount import REMOVALS, Recount, Rule, Violation
 
 _RESERVED = -2
 _WHOLE_CORES = "CORE"
@@ -19,13 +19,9 @@ _NO_NODE = (None, -1)
 
 def _pinned_vms_find_threads(recount: Recount) -> Iterator[Violation]:
     coming: dict[int, list[VirtualMachine]] = {}
-    moves = [action for action in recount.others if action.kind in MOVES]
-    for action in (*recount.starts, *moves):
-        vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.topology is None or action.host_id not in recount.hosts:
-            continue
-        if _is_counted(vm) and not recount.under_way(action):
-            coming.setdefault(action.host_id or 0, []).append(vm)
+    for action, vm, host in recount.arrivals:
+        if vm.topology is not None and _is_counted(vm) and not recount.under_way(action):
+            coming.setdefault(host.id, []).append(vm)
     for host_id, vms in sorted(coming.items()):
         host = recount.hosts[host_id]
         for fault in _faults(host, vms, _staying(recount, host)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct
@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Victim
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.reservation import Booking, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.books import Books, bears_our_lock, rests
 
@@ -63,24 +64,67 @@ class Recount:
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
         self.leases, self.lease_of_vm = state.leases, state.lease_of_vm
-        # Starts are by far the most actions; those that wait for others are the fewest.
-        self.starts = [action for action in plan.actions if action.kind is _DEPLOY]
-        self.starts_by_lease: dict[int, list[Action]] = {}
-        for action in self.starts:
-            self.starts_by_lease.setdefault(action.lease_id, []).append(action)
-        self.others = [action for action in plan.actions if action.kind is not _DEPLOY]
-        self.later = [action for action in plan.actions if action.after]
         self.action_by_id = {action.id: action for action in plan.actions}
-        decided = [opened.preemption for opened in state.preemptions]
-        self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
-        self.resting_by_host: dict[int, list[VirtualMachine]] = {}
-        resting_ids = sorted(books.resting_ids & self.vms.keys()) if books.resting_ids else ()
-        for vm in [self.vms[vm_id] for vm_id in resting_ids]:
-            if vm.host_id is not None:
-                self.resting_by_host.setdefault(vm.host_id, []).append(vm)
-        self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
-        self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
+        # Starts are by far the most actions; those that wait for others are the fewest.
+        self.starts: list[Action] = []
+        self.starts_by_lease: dict[int, list[Action]] = {}
+        self.others: list[Action] = []
+        self.later: list[Action] = []
+        # Those about VMs that there are, or not; of the former those that bring one to a host that there is, or not.
+        self.known: list[tuple[Action, VirtualMachine]] = []
+        self.of_nobody: list[Action] = []
+        self.arrivals: list[tuple[Action, VirtualMachine, Host]] = []
+        self.to_nowhere: list[Action] = []
+        self._sort_actions()
         self._hosts_then: dict[int, Host | None] = {}
+
+    def _sort_actions(self) -> None:
+        vms, hosts = self.vms, self.hosts
+        for action in self.plan.actions:
+            vm, host_id = vms.get(action.vm_id), action.host_id
+            if action.kind is _DEPLOY:
+                self.starts.append(action)
+                self.starts_by_lease.setdefault(action.lease_id, []).append(action)
+            else:
+                self.others.append(action)
+            if action.after:
+                self.later.append(action)
+            if vm is None:
+                self.of_nobody.append(action)
+                continue
+            self.known.append((action, vm))
+            if action.kind not in ARRIVALS:
+                continue
+            if host_id is not None and host_id in hosts:
+                self.arrivals.append((action, vm, hosts[host_id]))
+            else:
+                self.to_nowhere.append(action)
+
+    @cached_property
+    def preemptions(self) -> Mapping[str, Preemption]:
+        """Those that are not over, and those that the plan begins, by their ids."""
+        decided = [opened.preemption for opened in self.state.preemptions]
+        return {preemption.id: preemption for preemption in (*decided, *self.plan.preemptions)}
+
+    @cached_property
+    def resting_by_host(self) -> Mapping[int, Sequence[VirtualMachine]]:
+        """The VMs at rest on each host, by ascending ids."""
+        found: dict[int, list[VirtualMachine]] = {}
+        for vm_id in sorted(self.books.resting_ids & self.vms.keys()):
+            host_id = self.vms[vm_id].host_id
+            if host_id is not None:
+                found.setdefault(host_id, []).append(self.vms[vm_id])
+        return found
+
+    @cached_property
+    def booking_by_lease(self) -> Mapping[int, Booking]:
+        """What the plan books for each lease of which it says so."""
+        return {booking.lease_id: booking for booking in self.plan.bookings}
+
+    @cached_property
+    def verdict_by_lease(self) -> Mapping[int, Verdict]:
+        """What the plan says to wishes for a time."""
+        return {given.lease_id: given.verdict for given in self.plan.verdicts}
 
     @cached_property
     def power_then(self) -> Mapping[int, PowerSequence]:

@@ -15,7 +15,6 @@ from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.claims_over_time import (
     JudgedClaim,
-    anything_is_firm,
     claims_on_hosts,
     guests_of_hosts,
     hosts_claimed_by_the_plan,
@@ -37,8 +36,6 @@ class _Changes(Struct):
 
 
 def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
-    if not anything_is_firm(recount):
-        return
     host_ids = hosts_claimed_by_the_plan(recount)
     if host_ids:
         changes = _changes_by_host(recount, host_ids)
@@ -49,7 +46,7 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 
 
 def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
-    if recount.overruns_give_way or not anything_is_firm(recount):
+    if recount.overruns_give_way:
         return
     arriving = hosts_of_arrivals(recount) & recount.hosts.keys()
     held = frozenset([host_id for host_id in arriving if _somebody_overstays(recount, host_id)])

@@ -13,7 +13,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.verify.host_requirements import Residents
-from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
+from one_preempt.core.verify.recount import Recount, Rule, Violation
 from one_preempt.core.verify.vm_group_rules import role_of
 
 UNSUITED = "unsuited-host"
@@ -22,11 +22,8 @@ UNSUITED = "unsuited-host"
 def _hosts_suit_who_comes(recount: Recount) -> Iterator[Violation]:
     snapshot, suiting = recount.state.snapshot, recount.books.suiting
     suiting.follow(snapshot)
-    for action in recount.plan.actions:
-        if action.kind not in ARRIVALS or action.host_id is None:
-            continue
-        vm, host = recount.vms.get(action.vm_id), recount.hosts.get(action.host_id)
-        if vm is None or host is None or suiting.is_known(snapshot, vm, host):
+    for action, vm, host in recount.arrivals:
+        if suiting.is_known(snapshot, vm, host):
             continue
         if not recount.under_way(action) and not _was_decided_before(recount, action):
             # Who waits for others to leave finds another load.

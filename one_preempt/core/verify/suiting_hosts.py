@@ -65,24 +65,21 @@ class SuitingHosts:
 
     def _said_to(self, snapshot: PoolSnapshot, vm: VirtualMachine) -> _Said:
         """What the hosts said that suit whoever asks for the same; the members of a gang come one after the other."""
-        last = self._last
-        if last is not None and _asks_alike(last[0], vm):
-            return last[1]
+        if self._last is not None:
+            last, said = self._last
+            # That they ask for the same is seen at once.
+            if (
+                last.automatic_requirements is vm.automatic_requirements
+                and last.sched_requirements is vm.sched_requirements
+                and last.uid == vm.uid
+                and last.gid == vm.gid
+                and last.topology is vm.topology
+                and last.nics is vm.nics
+            ):
+                return said
         said = self._said.setdefault(_asked(snapshot, vm), {})
         self._last = (vm, said)
         return said
-
-
-def _asks_alike(one: VirtualMachine, other: VirtualMachine) -> bool:
-    """It is seen at once that they ask for the same."""
-    return (
-        one.automatic_requirements is other.automatic_requirements
-        and one.sched_requirements is other.sched_requirements
-        and one.uid == other.uid
-        and one.gid == other.gid
-        and one.topology is other.topology
-        and one.nics is other.nics
-    )
 
 
 def _asked(snapshot: PoolSnapshot, vm: VirtualMachine) -> _Asked:

@@ -19,8 +19,6 @@ WAKENING = frozenset({ActionKind.UNLOCK, ActionKind.RESUME})
 
 
 def _rules_of_vm_groups_are_kept(recount: Recount) -> Iterator[Violation]:
-    if not recount.state.snapshot.vm_groups:
-        return
     arrivals = {
         action.vm_id: action.host_id
         for action in recount.plan.actions
