@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Plan
+from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
 from one_preempt.core.model.power_sequence import PowerSequence
 from one_preempt.ports import CallResult
 
@@ -31,17 +31,26 @@ def intended(action: Action, now_s: int) -> ActionRecord:
     )  # fmt: skip
 
 
-def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> ActionRecord | None:
-    """The record to write for an action of a plan, or None where the known one stands.
+def intents(
+    actions: Iterable[Action], known: Callable[[str], ActionRecord | None], now_s: int
+) -> dict[str, ActionRecord]:
+    """The records to write for the actions of a plan, by their ids; `known` tells the one that there is.
 
-    An open action keeps its record. A closed one is opened again: the same step became necessary once more. Its
-    attempts are kept while they are remembered as failures, and begin anew after that.
+    An open action keeps its record. A closed one is opened again: the same step became necessary once more.
     """
-    if known is None:
-        return intended(action, now_s)
-    if known.closed_at_s is None:
-        return None
-    remembered = now_s - RETRY_WINDOW_S <= known.closed_at_s <= now_s and not known.succeeded
+    found: dict[str, ActionRecord] = {}
+    for action in actions:
+        before = known(action.id)
+        if before is None:
+            found[action.id] = intended(action, now_s)
+        elif before.closed_at_s is not None:
+            found[action.id] = _intended_again(before, before.closed_at_s, action, now_s)
+    return found
+
+
+def _intended_again(known: ActionRecord, closed_at_s: int, action: Action, now_s: int) -> ActionRecord:
+    """Its attempts are kept while they are remembered as failures, and begin anew after that."""
+    remembered = now_s - RETRY_WINDOW_S <= closed_at_s <= now_s and not known.succeeded
     return replace(intended(action, now_s), attempts=known.attempts if remembered else 0)
 
 
@@ -116,8 +125,3 @@ def unknown_action(action_id: str) -> LookupError:
 def newest_first(latest: Iterable[ActionRecord], past: Iterable[ActionRecord]) -> tuple[ActionRecord, ...]:
     """The log of actions: the latest record of each, and those of the times before it, given newest first."""
     return tuple(sorted((*latest, *past), key=lambda record: (record.intended_at_s, record.id), reverse=True))
-
-
-def distinct_actions(plan: Plan) -> dict[str, Action]:
-    """The actions of a plan by id, in the plan's order."""
-    return {action.id: action for action in plan.actions}

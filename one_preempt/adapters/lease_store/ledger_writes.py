@@ -9,7 +9,7 @@ from sqlalchemy import BindParameter, Column, Table, bindparam, delete, insert, 
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import rows
-from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, distinct_actions, is_told_later
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, is_told_later
 from one_preempt.adapters.lease_store.ledger_queries import Promised, reservations_of
 from one_preempt.adapters.lease_store.tables import (
     actions,
@@ -90,7 +90,7 @@ def log_transitions(connection: Connection, observed: tuple[Transition, ...]) ->
 
 def known_actions(connection: Connection, plan: Plan) -> dict[str, ActionRecord]:
     """The recorded actions that `plan` names, by id."""
-    ids = sorted(distinct_actions(plan))
+    ids = sorted({action.id for action in plan.actions})
     known: dict[str, ActionRecord] = {}
     for chunk in _chunks(ids):
         query = select(actions).where(actions.c.id.in_(chunk))

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like, is_told_later
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like, is_told_later, unknown_action
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 
@@ -85,6 +85,13 @@ class ActionIndex:
     def get(self, action_id: str) -> ActionRecord | None:
         """The record, where it is remembered."""
         return self._open.get(action_id) or self._closed.get(action_id)
+
+    def known(self, action_id: str) -> ActionRecord:
+        """The record. Raises `LookupError` where none is remembered."""
+        record = self._open.get(action_id) or self._closed.get(action_id)
+        if record is None:
+            raise unknown_action(action_id)
+        return record
 
     def put(self, record: ActionRecord) -> None:
         """Write `record` in the place of the one with its id."""
@@ -164,18 +171,18 @@ class LatestOverheads:
         self._by_number: dict[int, ObservedOverhead] = {}
         self._numbers: dict[tuple[OverheadKind, int], deque[int]] = defaultdict(deque)
         self._told: tuple[ObservedOverhead, ...] | None = None
-        for one in observed:
-            self.append(one)
+        self.extend(observed)
 
-    def append(self, observed: ObservedOverhead) -> None:
-        """Remember one more, and forget the oldest of its kind where there are too many."""
-        numbers = self._numbers[observed.kind, observed.datastore_id]
-        numbers.append(self._count)
-        self._by_number[self._count] = observed
-        self._count += 1
-        self._told = None
-        if len(numbers) > OVERHEADS_KEPT:
-            del self._by_number[numbers.popleft()]
+    def extend(self, observed: Iterable[ObservedOverhead]) -> None:
+        """Remember more, and forget the oldest of a kind where there are too many."""
+        by_number, self._told = self._by_number, None
+        for number, one in enumerate(observed, start=self._count):
+            by_number[number] = one
+            numbers = self._numbers[one.kind, one.datastore_id]
+            numbers.append(number)
+            if len(numbers) > OVERHEADS_KEPT:
+                del by_number[numbers.popleft()]
+            self._count = number + 1
 
     def oldest_first(self) -> tuple[ObservedOverhead, ...]:
         """All that are remembered; the same tuple until there is another one."""

@@ -17,10 +17,8 @@ from one_preempt.adapters.lease_store.intents import (
     accepted,
     answered,
     attempted,
-    distinct_actions,
-    intended_again,
+    intents,
     newest_first,
-    unknown_action,
 )
 from one_preempt.adapters.lease_store.memory_host_use import HostUseBook
 from one_preempt.adapters.lease_store.memory_images import ImageBook
@@ -126,8 +124,8 @@ class MemoryLeaseStore:
         self._vm_states.put_all({one.vm_id: one.to_state for one in changes.transitions if one.vm_id in members})
         for capacity in changes.host_capacities:
             self._host_capacities.put(capacity.host_id, capacity)
-        for observed in changes.observed_overheads:
-            self._overheads.append(observed)
+        if changes.observed_overheads:
+            self._overheads.extend(changes.observed_overheads)
         self._power.write(changes.power_sequences)
         self._power.write_standings(changes.power_standings)
         if changes.owner_use is not None:
@@ -136,12 +134,8 @@ class MemoryLeaseStore:
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
-        intents: dict[str, ActionRecord] = {}
-        for action_id, action in distinct_actions(plan).items() if plan.actions else ():
-            record = intended_again(self._actions.get(action_id), action, plan.made_at_s)
-            if record is not None:
-                intents[action_id] = record
-        self._actions.put_open(intents)
+        if plan.actions:
+            self._actions.put_open(intents(plan.actions, self._actions.get, plan.made_at_s))
         for preemption in plan.preemptions:
             known = self._preemptions.get(preemption.id)
             opened_at_s = known.opened_at_s if known else plan.made_at_s
@@ -156,18 +150,18 @@ class MemoryLeaseStore:
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued."""
-        self._actions.put(attempted(self._known(action.id)))
+        self._actions.put(attempted(self._actions.known(action.id)))
 
     def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
         """Write what was answered."""
-        record = self._known(action_id)
+        record = self._actions.known(action_id)
         self._actions.put(answered(record, result, now_s))
         if record.preemption_id and record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
             insort(self._victims_out_at_s, now_s)
 
     def record_accepted(self, actions: Sequence[Action], now_s: int) -> None:
         """Write that each of these actions, none of which sends a victim out, was issued once more, and accepted."""
-        self._actions.put_open({action.id: accepted(self._known(action.id), now_s) for action in actions})
+        self._actions.put_open({action.id: accepted(self._actions.known(action.id), now_s) for action in actions})
 
     def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
@@ -265,12 +259,6 @@ class MemoryLeaseStore:
 
     def _handed_out(self, values: dict[Id, Value]) -> Mapping[Id, Value]:
         return values if self._live_views else values.copy()
-
-    def _known(self, action_id: str) -> ActionRecord:
-        record = self._actions.get(action_id)
-        if record is None:
-            raise unknown_action(action_id)
-        return record
 
     def _write_lease(self, record: LeaseRecord) -> None:
         self._note_change(record.id)

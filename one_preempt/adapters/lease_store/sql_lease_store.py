@@ -20,8 +20,7 @@ from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, LEASES
 from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
     VICTIM_WINDOW_S,
-    distinct_actions,
-    intended_again,
+    intents,
     newest_first,
     unknown_action,
 )
@@ -126,11 +125,7 @@ class SqlLeaseStore:
             return
         with self._database.writing() as connection:
             known = writes.known_actions(connection, plan)
-            wanted = (
-                intended_again(known.get(action.id), action, plan.made_at_s)
-                for action in distinct_actions(plan).values()
-            )
-            new = [record for record in wanted if record is not None]
+            new = list(intents(plan.actions, known.get, plan.made_at_s).values())
             if new:
                 writes.write_intents(connection, plan, new, known)
             for preemption in plan.preemptions:
