@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from enum import StrEnum
+from operator import attrgetter
 
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.virtual_machine import (
@@ -74,6 +75,7 @@ _MOVING = frozenset(
         LcmState.PROLOG_MIGRATE_UNKNOWN,
     }
 )
+_states_of = attrgetter("state", "lcm_state")
 _ACTIVE = VmState.ACTIVE
 _WAITING_PHASE, _LEAVING_PHASE, _FAILED_PHASE = VmPhase.WAITING, VmPhase.LEAVING, VmPhase.FAILED
 _WAITING_LEASE, _RUNNING_LEASE = LeaseState.WAITING, LeaseState.RUNNING
@@ -111,14 +113,10 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
 
 def phases_of(vms: Iterable[VirtualMachine]) -> frozenset[VmPhase]:
     """What VMs are doing, each phase once."""
-    phases: set[VmPhase] = set()
-    before: VirtualMachine | None = None
-    for vm in vms:
-        # Those of a gang are mostly all in the same state.
-        if before is None or vm.state is not before.state or vm.lcm_state != before.lcm_state:
-            phases.add(phase_of(vm))
-            before = vm
-    return frozenset(phases)
+    members = tuple(vms)
+    # Those of a gang are mostly all in the same state.
+    one_in_each = dict(zip(map(_states_of, members), members, strict=True))
+    return frozenset(map(phase_of, one_in_each.values()))
 
 
 def phase_in_place(vm: VirtualMachine) -> VmPhase:
