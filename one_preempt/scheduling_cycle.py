@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import TypeVar
 
@@ -339,7 +339,7 @@ class SchedulingCycle:
             gang = list(several)
             answer = self._gangs.issue(gang, self._clock.now_s()) if self._still_leads() else None
             if answer is not None:
-                results += [(action, answer) for action in gang]
+                results += zip(gang, repeat(answer))
             elif not self._issue_each(gang, results):
                 break
         return results

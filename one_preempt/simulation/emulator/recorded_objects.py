@@ -6,6 +6,7 @@ from lxml import etree
 
 from one_preempt.simulation.emulator.address_owners import holder_of
 from one_preempt.simulation.simulated_cloud.authorization import rule_text
+from one_preempt.simulation.simulated_cloud.capacity import taken_as_asked
 from one_preempt.simulation.simulated_cloud.objects import (
     SimAcl,
     SimAddressRange,
@@ -102,6 +103,7 @@ def vm(element: Element, monitoring: Vector) -> SimVm:
         sched_actions=known_only_by_id if len(known_only_by_id) > len(actions) else actions,
         user_template=template(element, "USER_TEMPLATE"),
         history=[_history(record) for record in element.iterfind("HISTORY_RECORDS/HISTORY")],
+        taken=taken_as_asked(body),
     )
 
 

@@ -13,11 +13,9 @@ from one_preempt.simulation.simulated_cloud.objects import SimHost, SimVm, Templ
 from one_preempt.simulation.simulated_cloud.templates import text_of
 
 
-def taken_by(vm: SimVm) -> tuple[int, int]:
+def taken_as_asked(template: TemplateDict) -> tuple[int, int]:
     """Hundredths of a CPU, the attribute times 100 in single precision, cut; and KiB of memory."""
-    if vm.taken is None:
-        vm.taken = _taken_of(text_of(vm.template, "CPU", "0"), text_of(vm.template, "MEMORY", "0"))
-    return vm.taken
+    return _taken_of(text_of(template, "CPU", "0"), text_of(template, "MEMORY", "0"))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -27,19 +25,19 @@ def _taken_of(cpu: str, memory: str) -> tuple[int, int]:
 
 def cpu_of(vm: SimVm) -> int:
     """Hundredths of a CPU."""
-    return taken_by(vm)[0]
+    return vm.taken[0]
 
 
 def memory_kib_of(vm: SimVm) -> int:
     """Memory in KiB."""
-    return taken_by(vm)[1]
+    return vm.taken[1]
 
 
 def misfit(host: SimHost, vm: SimVm) -> str:
     """Why the VM does not fit, in oned's words, or an empty string."""
     share = host.share
     free_cpu, free_memory = share.max_cpu - share.cpu_usage, share.max_mem - share.mem_usage
-    cpu, memory_kib = taken_by(vm)
+    cpu, memory_kib = vm.taken
     if cpu > free_cpu:
         return f"Not enough CPU: {cpu}/{free_cpu}"
     if memory_kib > free_memory:
@@ -56,7 +54,7 @@ def charge(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     told not to check."""
     if vm.id in host.vm_ids:
         return
-    hold(host, vm.id, taken_by(vm))
+    hold(host, vm.id, vm.taken)
     if "PCI" in vm.template:
         devices.assign(host, vm, series_7)
     if "TOPOLOGY" in vm.template:
@@ -76,7 +74,7 @@ def release(host: SimHost, vm: SimVm) -> None:
     """Give back what `charge` took; nothing happens where the VM holds nothing."""
     if vm.id not in host.vm_ids:
         return
-    let_go(host, vm.id, taken_by(vm))
+    let_go(host, vm.id, vm.taken)
     if "PCI" in vm.template:
         devices.take_back(host, vm)
     if host.share.numa_nodes:

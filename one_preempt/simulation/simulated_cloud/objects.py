@@ -72,7 +72,7 @@ class SimVm(Struct):
     """VM. `template` is TEMPLATE without what follows from the id (VMID, a UUID in OS) and without SCHED_ACTION; a
     SCHED_ACTION is a vector of `sched_actions`.
 
-    `taken` is what it holds on a host, once somebody has asked (not in the document).
+    `taken` is what it holds on a host: hundredths of a CPU and KiB of memory (not in the document).
     """
 
     id: int
@@ -97,7 +97,7 @@ class SimVm(Struct):
     sched_actions: list[Vector] = field(default_factory=list)
     user_template: TemplateDict = field(default_factory=dict)
     history: list[SimHistory] = field(default_factory=list)
-    taken: tuple[int, int] | None = None
+    taken: tuple[int, int] = (0, 0)
 
 
 class SimCore(Struct):

@@ -131,12 +131,12 @@ class QuotaBooks(Struct):
         self._book(holders, request, -1)
 
     def _book(self, holders: Iterable[QuotaHolder], request: Mapping[str, int], times: int) -> None:
-        booked = [(metric, times * amount) for metric, amount in request.items() if amount]
         for holder in holders:
             self.changes.holder(holder.kind == "user", holder.id)
             used = whole_cloud_quota(holder.quotas).used
-            for metric, amount in booked:
-                used[metric] = used.get(metric, 0) + amount
+            for metric, amount in request.items():
+                if amount:
+                    used[metric] = used.get(metric, 0) + times * amount
 
     def _holders(self, uid: int, gid: int) -> list[QuotaHolder]:
         holders = []

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
-from one_preempt.simulation.simulated_cloud.capacity import taken_by
+from one_preempt.simulation.simulated_cloud.capacity import taken_as_asked
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, SimVmGroup, TemplateDict, Vector
@@ -93,7 +93,7 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     state = VmState.HOLD if hold else VmState.PENDING
     vm = SimVm(
         vm_id, caller.uid, caller.gid, caller.name, gname, name, state=state, prev_state=state,
-        stime_s=cloud.now_s, template=template, user_template=left,
+        stime_s=cloud.now_s, template=template, user_template=left, taken=taken_as_asked(template),
     )  # fmt: skip
     if hold:
         template["SUBMIT_ON_HOLD"] = ["YES"]
@@ -113,13 +113,11 @@ def copies_of_vm(vm: SimVm, vm_ids: Iterable[int]) -> list[SimVm]:
     """VMs with other ids that are alike in everything else, just created as well, and share what is never changed
     in its place: values of the template, the user template and the permissions."""
     is_named = vm.name != f"one-{vm.id}"
-    # What they hold on a host is the same, and is found out once.
-    taken = taken_by(vm)
     return [
         SimVm(
             vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if is_named else f"one-{vm_id}", vm.permissions,
             state=vm.state, prev_state=vm.state, stime_s=vm.stime_s, template=vm.template.copy(),
-            user_template=vm.user_template, taken=taken,
+            user_template=vm.user_template, taken=vm.taken,
         )
         for vm_id in vm_ids
     ]  # fmt: skip

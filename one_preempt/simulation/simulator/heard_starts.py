@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -34,7 +35,7 @@ class HeardStarts:
 
     def _observe_shared(self, change: SharedChange) -> None:
         if change.new_lcm_state == _RUNNING and change.new_state == _ACTIVE:
-            began = [(vm_id, _RUNNING_NAME) for vm_id in change.vm_ids]
+            began = zip(change.vm_ids, repeat(_RUNNING_NAME))
             self._instants.update(dict.fromkeys(began, _rounded_up_s(change.at_ms)))
 
 

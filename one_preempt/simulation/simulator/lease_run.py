@@ -45,6 +45,14 @@ class LeaseRun(Struct, eq=False):
     _interrupted_at_ms: int | None = None
     _moved: bool = False
 
+    @property
+    def runs_as_marked(self) -> bool:
+        """Since all of its VMs last began to run at one instant, none of them has stopped."""
+        for run, mark in zip(self.runs, self.marks, strict=True):
+            if run.mark != mark or not run.is_running:
+                return False
+        return True
+
     def runs_again(self, now_ms: int) -> None:
         """One more of its VMs runs; once all do, it has started, or an interruption is over."""
         self._run(1, now_ms)

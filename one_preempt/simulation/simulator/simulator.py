@@ -158,8 +158,11 @@ class Simulator:
         return self._origin_ms + 1000 * max(wishes_s, default=0)
 
     def _next_at_ms(self) -> int | None:
-        instants = (self._heap.next_at_ms(), self._cloud.events.next_at_ms(), self._wake_at_ms)
-        return min([at_ms for at_ms in instants if at_ms is not None], default=None)
+        first_ms = self._wake_at_ms
+        for at_ms in (self._heap.next_at_ms(), self._cloud.events.next_at_ms()):
+            if at_ms is not None and (first_ms is None or at_ms < first_ms):
+                first_ms = at_ms
+        return first_ms
 
     def _play_instant(self, at_ms: int) -> bool:
         """All that is due at `at_ms`, at a whole second with a cycle after each wave of changes; whether any came."""
@@ -246,9 +249,7 @@ class Simulator:
         lease = self._lease_by_id.get(lease_id)
         if lease is None or lease.marks[0] != mark:
             return
-        marked = zip(lease.runs, lease.marks, strict=True)
-        others = [run for run, one in marked if run.mark != one or not run.is_running]
-        if not others and self._cloud.terminate_together(lease.owner, lease.vm_ids):
+        if lease.runs_as_marked and self._cloud.terminate_together(lease.owner, lease.vm_ids):
             for run in lease.runs:
                 run.had_its_time = True
         else:
@@ -294,8 +295,9 @@ class Simulator:
     def _lease_starts(self, change: SharedChange, lease: LeaseRun) -> bool:
         """All VMs of a lease begin to run at one instant; False where not all of them were at rest."""
         runs = lease.runs
-        if [run for run in runs if run.since_ms is not None or run.had_its_time]:
-            return False
+        for run in runs:
+            if run.since_ms is not None or run.had_its_time:
+                return False
         quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
         self._anything = True
         self._changed |= not quiet
@@ -310,8 +312,9 @@ class Simulator:
 
     def _lease_ends(self, change: SharedChange, lease: LeaseRun) -> bool:
         """All VMs of a lease, which ran, are gone at one instant; False where not all of them had their time."""
-        if [run for run in lease.runs if not run.had_its_time or run.since_ms is None]:
-            return False
+        for run in lease.runs:
+            if not run.had_its_time or run.since_ms is None:
+                return False
         self._anything = True
         self._changed |= not self._ends_quietly(lease)
         for vm_id, run in zip(change.vm_ids, lease.runs, strict=True):

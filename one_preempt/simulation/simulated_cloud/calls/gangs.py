@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from one_preempt.simulation.simulated_cloud.calls.vm_actions import VmActions
-from one_preempt.simulation.simulated_cloud.capacity import hold, let_go, taken_by
+from one_preempt.simulation.simulated_cloud.capacity import hold, let_go
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import Operation
@@ -110,7 +110,7 @@ class GangCalls(VmActions):
             vm, host, datastore = vms.get(vm_id), hosts.get(host_id), datastores.get(datastore_id)
             if vm is None or host is None or datastore is None or not _may_start(vm, host, datastore):
                 break
-            share, taken = host.share, taken_by(vm)
+            share, taken = host.share, vm.taken
             if share.cpu_usage + taken[0] > share.max_cpu or share.mem_usage + taken[1] > share.max_mem:
                 break
             hold(host, vm_id, taken)
@@ -118,7 +118,7 @@ class GangCalls(VmActions):
         if len(found) == len(places):
             return found
         for vm, host, _ in found:
-            let_go(host, vm.id, taken_by(vm))
+            let_go(host, vm.id, vm.taken)
         return []
 
     def _ends(self, caller: Caller, vm_ids: Sequence[int]) -> list[Stay]:
@@ -161,7 +161,7 @@ class GangCalls(VmActions):
         for vm, record, host in stays:
             record.retime_s = record.estime_s = record.eetime_s = record.etime_s = vm.etime_s = now_s
             if vm.id in host.vm_ids:
-                let_go(host, vm.id, taken_by(vm))
+                let_go(host, vm.id, vm.taken)
             if len(vm.history) > 1 and vm.id in hosts[vm.history[-2].host_id].vm_ids:
                 self.release_host(vm, vm.history[-2].host_id)
             if space.taken:
