@@ -115,6 +115,11 @@ class KnownQueue:
         known = self._places.get(lease.id)
         return known.request.demand.vms if known is not None and known.request.demand.lease is lease else None
 
+    def is_locked(self, lease: Lease) -> bool | None:
+        """A lock stands against the start of a lease; None where its place is not known, or something has changed."""
+        known = self._places.get(lease.id)
+        return known.is_locked if known is not None and known.request.demand.lease is lease else None
+
     def request_of(
         self, lease: Lease, vms: Sequence[VirtualMachine], policies: Policies, rates: RatesByStorage
     ) -> TimedRequest[Turn] | None:

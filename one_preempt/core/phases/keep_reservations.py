@@ -22,8 +22,8 @@ from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
-from one_preempt.core.phases.queue.starts import hindrance_of, start
-from one_preempt.core.phases.reservations.in_danger import warn
+from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, lock_on, start
+from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, not_before_s, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.promised_twice import firm_ceiling_in_turn
@@ -119,6 +119,9 @@ def _is_undisturbed(
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
     if not is_ahead or not has_exact_start(draft, lease) or meets_overbooked(stays[0], overbooked):
         return False
+    known = draft.memory.queue.is_locked(lease)
+    if known or (known is None and lock_on(vms) is not None):
+        return False
     if not lease.preempts and not set(draft.overrun_rows).isdisjoint(stays[0].host_rows):
         return False
     return what_it_lacks(draft, lease, stays[0]) is None
@@ -144,9 +147,18 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     _await_start(draft, lease)
     if stays:
         make_room_in_time(draft, lease, vms, stays[0])
+        _warn_of_bar(draft, lease, vms, start_at_s)
         return
     lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost"
     warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it {lost}")
+
+
+def _warn_of_bar(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_s: int) -> None:
+    """A lock or a quota would hold it up if it were due: said now, unless something worse is."""
+    told = draft.waits.get(lease.id)
+    bar = bar_to(draft, vms) if told is None or told.code != IN_DANGER else None
+    if bar is not None:
+        warn(draft, lease, f"it might not start at {utc_text(start_s)}: {bar.text}")
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
@@ -224,6 +236,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         # It has its slot: nobody is sent away only so that it may start earlier.
         draft.lacking_room.discard(lease.id)
         make_room_in_time(draft, lease, vms, stays[0])
+        _warn_of_bar(draft, lease, vms, stays[0].start_s)
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
     lacks_room_now = lease.id in draft.lacking_room

@@ -51,6 +51,15 @@ def lock_on(vms: Sequence[VirtualMachine]) -> Reason | None:
     return None if locked is None else Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
 
 
+def bar_to(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """What keeps them from starting until somebody sees to it, whatever room there is: a lock, or a quota."""
+    lock = lock_on(vms)
+    if lock is not None:
+        return lock
+    quota = draft.quotas.obstacle(vms)
+    return None if quota is None else Reason("quota", f"{quota} is used up: it starts when the quota allows it")
+
+
 def being_cancelled(draft: PlanDraft, lease: Lease) -> Reason | None:
     """An administrator's command is ending its VMs, one after the other."""
     records = draft.state.actions.values()
@@ -61,14 +70,9 @@ def being_cancelled(draft: PlanDraft, lease: Lease) -> Reason | None:
 
 def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
-    lock = lock_on(vms)
-    if lock is not None:
-        return lock
-    quota = draft.quotas.obstacle(vms)
-    if quota is not None:
-        return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
-    if lease.id not in tried_lately(draft):
-        return None
+    bar = bar_to(draft, vms)
+    if bar is not None or lease.id not in tried_lately(draft):
+        return bar
     cancelled = being_cancelled(draft, lease)
     if cancelled is not None:
         return cancelled
