@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
 
 from one_preempt.clock_leaps import DOUBTED_S, dated_ahead
@@ -16,6 +17,7 @@ from one_preempt.core.model.power_sequence import DELETED_UNPOWERED, PowerPhase
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.entrypoints.told_failures import ToldFailures
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 from one_preempt.ports import CHANGED_HANDS, CallResult
@@ -32,6 +34,7 @@ AHEAD = (
     "the clock of this machine is {} s {} that of OpenNebula: until they agree nobody is sent out anew to make room, "
     "and nothing is stopped or ended because its DURATION is over; look which of them is wrong, and check NTP"
 )
+ACTION_FAILED = "action-failed"
 DATED_AHEAD = "look whether the clock of this machine is right, and check NTP: {}"
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 PAUSED = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
@@ -44,7 +47,8 @@ class CycleLog:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._said: frozenset[str] = frozenset()
+        self._said: dict[int, frozenset[str]] = {}
+        self._failures = ToldFailures()
         self._failure = ""
         self._leads: bool | None = None
         self._paused = False
@@ -56,6 +60,13 @@ class CycleLog:
         if str(error) != self._failure:
             self._failure = str(error)
             self._say(logging.ERROR, self._failure)
+
+    def defect(self, defect: Exception) -> None:
+        """A cycle ended in a defect of ours: where, once for as long as it is the same."""
+        where = "".join(traceback.format_exception(defect))
+        if where != self._failure:
+            self._failure = where
+            self._logger.error("a cycle failed; the next one starts afresh", exc_info=defect)
 
     def report(self, report: CycleReport) -> None:
         """A cycle was carried out."""
@@ -76,10 +87,9 @@ class CycleLog:
         self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
         self._tell_difference(report.clock_ahead_s)
         self._tell_pause(report.state is not None and report.state.paused)
-        for violation in report.violations:
-            said = REFUSED_TWICE if report.is_refused else REFUSED
-            self._say(logging.ERROR, f"{said}: {violation.text}")
-        self._say_once(_noticed(report) | _advice(report.plan) | _advised_images(report.plan))
+        refused = REFUSED_TWICE if report.is_refused else REFUSED
+        self._say_once({f"{refused}: {violation.text}" for violation in report.violations}, logging.ERROR)
+        self._say_once(self._noticed(report) | _advice(report.plan) | _advised_images(report.plan))
         for given in report.plan.verdicts:
             self._say(logging.INFO, f"lease {given.lease_id} is {given.verdict}: {given.text}")
         for booking in report.plan.bookings:
@@ -89,10 +99,30 @@ class CycleLog:
             self._say(logging.INFO, _decided(preemption))
         for end in report.plan.ended_preemptions:
             self._say(logging.INFO, f"preemption {end.preemption_id} is over: {end.reason.text}")
+        self._failures.forget_old(report.plan.made_at_s)
         for action, result in report.results:
-            self._say(_level(action, result), _done(action, result))
+            self._tell_result(action, result, report.plan.made_at_s)
         for level, line in (*_power(report), *_images(report)):
             self._say(level, line)
+
+    def _noticed(self, report: CycleReport) -> set[str]:
+        return {
+            f"{found.code}{f', VM {found.vm_id}' if found.vm_id is not None else ''}: {found.text}"
+            for found in report.discrepancies
+            if not (found.code == ACTION_FAILED and self._failures.has_told(found.vm_id, found.text))
+        }
+
+    def _tell_result(self, action: Action, result: CallResult, now_s: int) -> None:
+        """What came of a call; one that fails again and again is not told each time."""
+        level, untold = _level(action, result), 0
+        if result.outcome is Outcome.ACCEPTED:
+            self._failures.succeeded(action)
+        elif level > logging.DEBUG:
+            times = self._failures.times_untold(action, result, now_s)
+            if times is None:
+                return
+            untold = times
+        self._say(level, _done(action, result, untold))
 
     def _tell_pause(self, paused: bool) -> None:
         if paused and not self._paused:
@@ -128,20 +158,13 @@ class CycleLog:
             self._say(logging.INFO, "the clocks of this machine and of OpenNebula agree again")
         self._clocks_agree = not ahead_s
 
-    def _say_once(self, lines: set[str]) -> None:
-        for line in sorted(lines - self._said):
-            self._say(logging.WARNING, line)
-        self._said = frozenset(lines)
+    def _say_once(self, lines: set[str], level: int = logging.WARNING) -> None:
+        for line in sorted(lines - self._said.get(level, frozenset())):
+            self._say(level, line)
+        self._said[level] = frozenset(lines)
 
     def _say(self, level: int, line: str) -> None:
         self._logger.log(level, "%s", printable(line, LINE_LENGTH))
-
-
-def _noticed(report: CycleReport) -> set[str]:
-    return {
-        f"{found.code}{f', VM {found.vm_id}' if found.vm_id is not None else ''}: {found.text}"
-        for found in report.discrepancies
-    }
 
 
 def _advice(plan: Plan) -> set[str]:
@@ -229,7 +252,8 @@ def _level(action: Action, result: CallResult) -> int:
     return logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO
 
 
-def _done(action: Action, result: CallResult) -> str:
+def _done(action: Action, result: CallResult, times_untold: int = 0) -> str:
     where = f" on host {action.host_id}" if action.host_id is not None else ""
     answer = f"{result.outcome} {result.error_text}".strip()
-    return f"{action.kind} VM {action.vm_id}{where}: {answer} ({action.reason.text})"
+    again = f", so it did {times_untold} more times since that was logged" if times_untold else ""
+    return f"{action.kind} VM {action.vm_id}{where}: {answer}{again} ({action.reason.text})"

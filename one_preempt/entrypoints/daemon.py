@@ -165,9 +165,9 @@ def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | Except
         listeners.log.failed(error)
         listeners.metrics.failed()
         return error
-    except Exception as defect:
+    except Exception as defect:  # noqa: BLE001 - it is logged with its traceback there
         listeners.desk.tell(failed("a defect: see the log", time.monotonic() - began_s))
-        LOGGER.exception("a cycle failed; the next one starts afresh")
+        listeners.log.defect(defect)
         listeners.metrics.failed(defect=True)
         return defect
     duration_s = time.monotonic() - began_s

@@ -16,7 +16,10 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, KnownPower, PowerPhase, PowerSequence, PowerStepKind
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
+from one_preempt.core.verify import Violation
+from one_preempt.entrypoints.cycle_log import REFUSED as REFUSED_PLAN
 from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.entrypoints.told_failures import ToldFailures
 from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
@@ -170,3 +173,69 @@ def test_images_that_are_brought_that_came_and_that_did_not_are_told(caplog: pyt
         "image 7 is brought to host node-3: for lease 4",
         "image 8 is removed from host node-3: for image 7",
     ]
+
+
+START = Action("deploy/7/0", ActionKind.DEPLOY, 7, 7, Reason("fits", "it fits there"), host_id=3)
+REFUSED = CallResult(Outcome.REFUSED, "INTERNAL", "no such image")
+SAID = "deploy VM 7 on host 3: refused no such image"
+
+
+def tried(now_s: int, result: CallResult = REFUSED, found: str = "") -> CycleReport:
+    """A cycle in which VM 7 was to start, and in which it is found that an earlier try has failed."""
+    snapshot = PoolSnapshot(now_s, "7.4.0", 0, RaftState.SOLO, {}, {})
+    noticed = (Discrepancy("action-failed", found, 7),) if found else ()
+    state = ClusterState(now_s, snapshot, host_table({}), {}, {}, discrepancies=noticed)
+    plan = Plan(made_at_s=now_s, policy="MOML", actions=(START,))
+    return CycleReport(RaftState.SOLO, plan, state, results=((START, result),))
+
+
+def test_a_call_that_fails_again_and_again_is_told_once_an_hour_with_how_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found = "deploy of VM 7: no such image"
+    lines = cycles(caplog, *(tried(at_s, found=found if at_s else "") for at_s in range(0, 7_201, 30)))
+    assert lines == [
+        f"{SAID} (it fits there)",
+        f"{SAID}, so it did 119 more times since that was logged (it fits there)",
+        f"{SAID}, so it did 119 more times since that was logged (it fits there)",
+    ]
+
+
+def test_a_call_that_fails_otherwise_or_after_it_was_taken_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    no_host = CallResult(Outcome.REFUSED, "INTERNAL", "no such host")
+    taken = CallResult(Outcome.ACCEPTED)
+    reports = [tried(0), tried(30, no_host), tried(60), tried(90, taken), tried(120), tried(150, found="a boot failed")]
+    assert cycles(caplog, *reports) == [
+        f"{SAID} (it fits there)",
+        "deploy VM 7 on host 3: refused no such host (it fits there)",
+        "deploy VM 7 on host 3: accepted (it fits there)",
+        f"{SAID} (it fits there)",
+        "action-failed, VM 7: a boot failed",
+    ]
+
+
+def test_what_has_not_failed_for_an_hour_is_told_as_new() -> None:
+    failures = ToldFailures()
+    assert failures.times_untold(START, REFUSED, 0) == 0
+    assert failures.times_untold(START, REFUSED, 30) is None
+    failures.forget_old(4_000)
+    assert failures.times_untold(START, REFUSED, 4_000) == 0
+
+
+def test_a_plan_that_is_refused_in_each_cycle_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    refused = replace(led(RaftState.SOLO), violations=(Violation("room", "host 3 is overfull"),))
+    lines = cycles(caplog, refused, refused, led(RaftState.SOLO), refused)
+    assert lines == [f"{REFUSED_PLAN}: host 3 is overfull"] * 2
+
+
+def test_a_defect_that_stays_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    log = CycleLog(LOGGER)
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        for _ in range(3):
+            try:
+                raise ZeroDivisionError("in a cycle")
+            except ZeroDivisionError as error:
+                log.defect(error)
+        log.report(led(RaftState.SOLO))
+    assert caplog.messages == ["a cycle failed; the next one starts afresh", "the trouble is over: cycles go on"]
+    assert "ZeroDivisionError: in a cycle" in caplog.text
