@@ -57,6 +57,8 @@ RECOUNT_EVERY = 100
 _CHECKED = Reason("checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check")
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
+# None: whoever made the call died before its answer.
+_NO_ANSWER = frozenset({Outcome.UNKNOWN, None})
 _lease_id = attrgetter("lease_id")
 Told = TypeVar("Told")
 
@@ -331,7 +333,7 @@ class SchedulingCycle:
     def _enact(self, plan: Plan, state: ClusterState) -> list[tuple[Action, CallResult]]:
         """Issue what is ready, in order; each attempt is written before, each answer after."""
         results: list[tuple[Action, CallResult]] = []
-        ready = ready_actions(plan, state)
+        ready = _unanswered_last(ready_actions(plan, state), state)
         if self._gangs is None:
             self._issue_each(ready, results)
             return results
@@ -427,6 +429,16 @@ def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
 
 def _promises_firmly(plan: Plan) -> bool:
     return any(reservation.firm for booking in plan.bookings for reservation in booking.reservations)
+
+
+def _unanswered_last(ready: Sequence[Action], state: ClusterState) -> Sequence[Action]:
+    """The same with the leases at the end of which a call was not answered last time.
+
+    It may be that nothing can be heard of a VM for hours; two of that kind would keep all others from their turn.
+    """
+    records = (state.actions.get(action.id) for action in ready)
+    silent = {one.lease_id for one in records if one is not None and one.attempts and one.outcome in _NO_ANSWER}
+    return sorted(ready, key=lambda action: action.lease_id in silent) if silent else ready
 
 
 def _sends_out(action: Action) -> bool:

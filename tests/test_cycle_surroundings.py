@@ -272,6 +272,24 @@ def test_where_two_calls_have_no_answer_the_others_wait_for_the_next_cycle(monke
     assert [result.outcome for _, result in cycle.run().results] == [Outcome.UNKNOWN, Outcome.ACCEPTED, Outcome.UNKNOWN]
 
 
+def test_two_vms_that_are_never_answered_about_keep_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    around, clock = FakeSurroundings({}), FixedClock(NOW_S)
+    cycle, _ = cycle_on(Cloud(one_vm_a_host(range(4))), around, clock)
+    silent = {0, 1}
+    called: list[int] = []
+
+    def perform(action: Action) -> CallResult:
+        called.append(action.vm_id)
+        return CallResult(Outcome.UNKNOWN if action.vm_id in silent else Outcome.ACCEPTED)
+
+    monkeypatch.setattr(around, "perform", perform)
+    cycle.run()
+    assert called == [0, 1]
+    clock.set(NOW_S + 15)
+    cycle.run()
+    assert called == [0, 1, 2, 3, 0, 1]
+
+
 def test_a_call_without_an_answer_stays_ours_for_a_while_though_nobody_wants_it_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
