@@ -186,7 +186,7 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
 
     That no VM is taken for one of another lease is a rule of its own.
     """
-    starting = {action.vm_id for action in recount.starts}
+    starting = recount.starting_vm_ids()
     tried: set[int] | None = None
     for lease_id in sorted(recount.starts_by_lease):
         lease = recount.leases.get(lease_id)

@@ -6,7 +6,7 @@ decision remembers goes into them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
@@ -40,20 +40,7 @@ class Books:
     def enter(self, state: ClusterState, vm_ids: Collection[int], lease_ids: Iterable[int]) -> None:
         """What has become of these VMs and of the reservations of these leases; all others are as they were."""
         vms, reservations = state.snapshot.vms, state.reservations
-        self.resting_ids.difference_update(vm_ids)
-        self.saving_ids.difference_update(vm_ids)
-        for vm_id in self.sources.keys() & vm_ids:
-            del self.sources[vm_id]
-        for vm_id in vm_ids:
-            vm = vms.get(vm_id)
-            if vm is None:
-                continue
-            if vm.state is _SUSPENDED and rests(vm, self.own_uid):
-                self.resting_ids.add(vm_id)
-            elif vm.state is _ACTIVE and is_saved(vm):
-                self.saving_ids.add(vm_id)
-            if vm.source_host_id is not None:
-                self.sources[vm_id] = vm.source_host_id
+        self._enter_vms(vms, vm_ids)
         if self._hosts_of is not None:
             for vm_id in vm_ids:
                 self._move(vm_id, vms.get(vm_id))
@@ -62,6 +49,23 @@ class Books:
                 self.firm_lease_ids.add(lease_id)
             elif self.firm_lease_ids:
                 self.firm_lease_ids.discard(lease_id)
+
+    def _enter_vms(self, vms: Mapping[int, VirtualMachine], vm_ids: Collection[int]) -> None:
+        self.resting_ids.difference_update(vm_ids)
+        self.saving_ids.difference_update(vm_ids)
+        for vm_id in self.sources.keys() & vm_ids if self.sources else ():
+            del self.sources[vm_id]
+        for vm_id in vm_ids:
+            vm = vms.get(vm_id)
+            if vm is None:
+                continue
+            if vm.state is _ACTIVE:
+                if vm.lcm_state in _SAVING:
+                    self.saving_ids.add(vm_id)
+            elif vm.state is _SUSPENDED and rests(vm, self.own_uid):
+                self.resting_ids.add(vm_id)
+            if vm.source_host_id is not None:
+                self.sources[vm_id] = vm.source_host_id
 
     def guests(self, state: ClusterState, host_id: int) -> Set[int]:
         """The VMs that oned charges a host for; looked for once somebody asks, and kept from then on."""

@@ -74,7 +74,7 @@ def _what_is_accepted_is_booked(recount: Recount) -> Iterator[Violation]:
 def _is_on_its_way(recount: Recount, lease: Lease) -> bool:
     """Room is made for it, or it starts, or is to be started again after a refusal."""
     records = (*recount.state.actions.values(), *recount.state.failed_actions)
-    deployed = [one.lease_id for one in recount.starts]
+    deployed = [*recount.starts_by_lease]
     deployed += [one.lease_id for one in records if one.kind is ActionKind.DEPLOY]
     return lease.id in (*deployed, *(one.preemptor_lease_id for one in recount.preemptions.values()))
 
@@ -90,8 +90,8 @@ def _promises_are_not_dropped(recount: Recount) -> Iterator[Violation]:
 
 
 def _waits(recount: Recount, lease: Lease) -> bool:
-    deployed = {action.vm_id for action in recount.starts}
-    return all(recount.vms[vm_id].host_id is None and vm_id not in deployed for vm_id in lease.vm_ids)
+    starting = recount.starting_vm_ids()
+    return all(recount.vms[vm_id].host_id is None and vm_id not in starting for vm_id in lease.vm_ids)
 
 
 def _unknown_loses_its_promise_alone(recount: Recount, booking: Booking) -> Iterator[Violation]:

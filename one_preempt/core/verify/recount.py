@@ -64,9 +64,8 @@ class Recount:
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
         self.leases, self.lease_of_vm = state.leases, state.lease_of_vm
-        self.action_by_id = {action.id: action for action in plan.actions}
+        self.action_by_id: dict[str, Action] = {}
         # Starts are by far the most actions; those that wait for others are the fewest.
-        self.starts: list[Action] = []
         self.starts_by_lease: dict[int, list[Action]] = {}
         self.others: list[Action] = []
         self.later: list[Action] = []
@@ -81,9 +80,9 @@ class Recount:
     def _sort_actions(self) -> None:
         vms, hosts = self.vms, self.hosts
         for action in self.plan.actions:
+            self.action_by_id[action.id] = action
             vm, host_id = vms.get(action.vm_id), action.host_id
             if action.kind is _DEPLOY:
-                self.starts.append(action)
                 self.starts_by_lease.setdefault(action.lease_id, []).append(action)
             else:
                 self.others.append(action)
@@ -99,6 +98,10 @@ class Recount:
                 self.arrivals.append((action, vm, hosts[host_id]))
             else:
                 self.to_nowhere.append(action)
+
+    def starting_vm_ids(self) -> Set[int]:
+        """The VMs that the plan starts."""
+        return {action.vm_id for starts in self.starts_by_lease.values() for action in starts}
 
     @cached_property
     def preemptions(self) -> Mapping[str, Preemption]:

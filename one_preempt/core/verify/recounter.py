@@ -38,4 +38,4 @@ class Recounter:
             wrong = (*books.differences(state), *contradictions(state))
         self._books = books
         found = verify(state, plan, books, overruns_give_way=self._overruns_give_way)
-        return (*(Violation("changes-untold", text) for text in wrong), *found)
+        return (*[Violation("changes-untold", text) for text in wrong], *found) if wrong else found
