@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like, is_told_later, unknown_action
@@ -34,9 +34,10 @@ class ById(Generic[Id, Value]):
 
     def put_all(self, values: Mapping[Id, Value]) -> None:
         """The same for several."""
-        new = [key for key in values if key not in self.values]
+        new = values.keys() - self.values.keys()
         if new:
-            self._in_turn &= (self._highest is None or new[0] > self._highest) and new == sorted(new)
+            in_turn = (self._highest is None or min(new) > self._highest) and list(values) == sorted(values)
+            self._in_turn = self._in_turn and in_turn
             self._highest = max(new) if self._highest is None else max(self._highest, *new)
         self.values.update(values)
 
@@ -138,6 +139,8 @@ class ActionIndex:
 
     def failed_since(self, since_s: int) -> tuple[ActionRecord, ...]:
         """Those closed as failed at `since_s` or later, oldest first; without a log older ones are forgotten now."""
+        if not self._failed:
+            return ()
         first = bisect_left(self._failed, (since_s, ""))
         if not self._keeps_log:
             for _, action_id in self._failed[:first]:
@@ -166,14 +169,14 @@ class ActionIndex:
 class LatestOverheads:
     """Of each kind and datastore the latest `OVERHEADS_KEPT` observations."""
 
-    def __init__(self, observed: Iterable[ObservedOverhead]) -> None:
+    def __init__(self, observed: Sequence[ObservedOverhead]) -> None:
         self._count = 0
         self._by_number: dict[int, ObservedOverhead] = {}
         self._numbers: dict[tuple[OverheadKind, int], deque[int]] = defaultdict(deque)
         self._told: tuple[ObservedOverhead, ...] | None = None
         self.extend(observed)
 
-    def extend(self, observed: Iterable[ObservedOverhead]) -> None:
+    def extend(self, observed: Sequence[ObservedOverhead]) -> None:
         """Remember more, and forget the oldest of a kind where there are too many."""
         by_number, self._told = self._by_number, None
         for number, one in enumerate(observed, start=self._count):
@@ -182,7 +185,7 @@ class LatestOverheads:
             numbers.append(number)
             if len(numbers) > OVERHEADS_KEPT:
                 del by_number[numbers.popleft()]
-            self._count = number + 1
+        self._count += len(observed)
 
     def oldest_first(self) -> tuple[ObservedOverhead, ...]:
         """All that are remembered; the same tuple until there is another one."""

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ from one_preempt.ports import CallResult
 
 Id = TypeVar("Id", int, str)
 Value = TypeVar("Value")
+_state_reached = attrgetter("vm_id", "to_state")
 
 
 class MemoryLeaseStore:
@@ -120,8 +122,10 @@ class MemoryLeaseStore:
             for transition in changes.transitions:
                 self._transitions.append(transition)
                 self._last_transitions[transition.vm_id] = transition
-        members = self._memberships
-        self._vm_states.put_all({one.vm_id: one.to_state for one in changes.transitions if one.vm_id in members})
+        states = dict(map(_state_reached, changes.transitions))
+        for vm_id in states.keys() - self._memberships.keys():
+            del states[vm_id]
+        self._vm_states.put_all(states)
         for capacity in changes.host_capacities:
             self._host_capacities.put(capacity.host_id, capacity)
         if changes.observed_overheads:
@@ -246,7 +250,9 @@ class MemoryLeaseStore:
             if last.observed_at_s >= before_s or vm_id in members
         }
         self._victims_out_at_s = [at for at in self._victims_out_at_s if at >= before_s]
-        self._overheads = LatestOverheads(o for o in self._overheads.oldest_first() if o.observed_at_s >= before_s)
+        self._overheads = LatestOverheads(
+            tuple([one for one in self._overheads.oldest_first() if one.observed_at_s >= before_s])
+        )
         self._prune_reservations(before_s)
         self._host_use.prune(before_s)
         self._power.prune(before_s)
