@@ -135,6 +135,8 @@ class CloudState:
     keeps_logs: bool = True
 
     def __post_init__(self) -> None:
+        # Of machines that are dead, so that the others' need not be asked for.
+        self.dead_host_ids: set[int] = set()
         # None: images take no time of their own to come to a host.
         self.image_link: ImageLink | None = None
         self.changes = ChangeLogs()

@@ -301,11 +301,13 @@ class Simulator:
         quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
         self._anything = True
         self._changed |= not quiet
+        marks = []
         for run in runs:
             run.served_ms, run.since_ms, run.is_running = 0, change.at_ms, True
             run.mark += 1
+            marks.append(run.mark)
         lease.all_run(change.at_ms)
-        lease.marks = tuple([run.mark for run in runs])
+        lease.marks = tuple(marks)
         ends_at_ms = change.at_ms + 1000 * lease.request.actual_duration_s
         self._heap.push(ends_at_ms, _END, change.vm_ids[0], -lease.marks[0])
         return True
@@ -397,6 +399,8 @@ class Simulator:
 
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""
+        if not (plan.verdicts or self._new):
+            return
         refused = {given.lease_id: given.text for given in plan.verdicts if given.verdict is Verdict.REFUSED}
         at_once = bool([new for new in self._new if new.request.start is _IMMEDIATE])
         waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if at_once else {}

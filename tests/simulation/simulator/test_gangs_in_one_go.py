@@ -120,7 +120,7 @@ def test_a_host_that_dies_meanwhile_is_seen_by_each_of_its_vms() -> None:
     assert stage.cloud.deploy_together(stage.admin, stage.places)
     stage.let_pass()
     assert stage.cloud.terminate_together(stage.owner, stage.vm_ids)
-    stage.cloud.hosts[stage.hosts[0]].alive = False
+    stage.cloud.kill_host(stage.hosts[0])
     stage.let_pass()
     assert [state for state, _ in stage.states()] == [VmState.ACTIVE, VmState.ACTIVE, VmState.DONE]
     assert stage.states()[0][1] != LcmState.SHUTDOWN

@@ -130,15 +130,20 @@ class GangCalls(VmActions):
                 return []
             record = vm.history[-1]
             found.append((vm, record, hosts[record.host_id]))
-        is_sure = len(set(vm_ids)) == len(found) and self._jobs.keys().isdisjoint(vm_ids) and _all_live(found)
+        is_sure = len(set(vm_ids)) == len(found) and self._jobs.keys().isdisjoint(vm_ids) and self._all_live(found)
         return found if is_sure else []
+
+    def _all_live(self, stays: Iterable[Stay]) -> bool:
+        """No host is gone."""
+        dead_host_ids = self.dead_host_ids
+        return not dead_host_ids or dead_host_ids.isdisjoint([host.id for _, _, host in stays])
 
     # ---------------------------------------------------------------- what follows at once
 
     def _come_to_run(self, job: Job) -> None:
         """The prologs ended, and with them the boots."""
         stays = self._ending_together.pop(job)
-        if not (self._is_at_once(_STARTS) and _all_live(stays)):
+        if not (self._is_at_once(_STARTS) and self._all_live(stays)):
             self._end_one_by_one(Operation.PROLOG, stays)
             return
         now_s = self.now_s
@@ -151,7 +156,7 @@ class GangCalls(VmActions):
     def _come_to_an_end(self, job: Job) -> None:
         """The shutdowns ended, and with them the epilogs: DONE, and everything is given back."""
         stays = self._ending_together.pop(job)
-        if not (self._is_at_once(_ENDS) and _all_live(stays)):
+        if not (self._is_at_once(_ENDS) and self._all_live(stays)):
             self._end_one_by_one(Operation.SHUTDOWN, stays)
             return
         now_s, hosts, space = self.now_s, self.hosts, self.space
@@ -198,11 +203,6 @@ class GangCalls(VmActions):
         self._tell_logs(vm_ids, used_host_ids)
         if vm_ids:
             self._publish_shared(SharedChange(self.clock.now_ms, tuple(vm_ids), *states))
-
-
-def _all_live(stays: Iterable[Stay]) -> bool:
-    """No host is gone."""
-    return not [host for _, _, host in stays if not host.alive]
 
 
 def _counted_by(vm: SimVm) -> tuple[object, ...]:

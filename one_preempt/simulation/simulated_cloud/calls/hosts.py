@@ -158,12 +158,14 @@ class HostCalls(GangCalls):
         running VMs are UNKNOWN."""
         host = self.host(host_id)
         host.alive = False
+        self.dead_host_ids.add(host_id)
         self._monitor_later(host)
 
     def revive_host(self, host_id: int, guests_survived: bool = False) -> None:
         """The machine is back; its guests are found running if they survived, else powered off."""
         host = self.host(host_id)
         host.alive = True
+        self.dead_host_ids.discard(host_id)
         self.changes.usage(host_id)
         self._monitor_later(host)
         durations = self.durations_of_host.get(host.id) or self.durations
