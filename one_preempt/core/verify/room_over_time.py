@@ -20,7 +20,7 @@ from one_preempt.core.verify.claims_over_time import (
     hosts_claimed_by_the_plan,
     hosts_of_arrivals,
 )
-from one_preempt.core.verify.lease_over_time import may_overstay
+from one_preempt.core.verify.lease_over_time import ENDLESS_S, may_overstay
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 
@@ -62,16 +62,34 @@ def _somebody_overstays(recount: Recount, host_id: int) -> bool:
 
 
 def _changes_by_host(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> dict[int, _Changes]:
-    """What is claimed of each host from now on."""
+    """What is claimed of each host while anything is claimed there that was not before: only then can it be more."""
     now_s, found = recount.state.now_s, dict[int, _Changes]()
     for host_id, guests in guests_of_hosts(recount, host_ids).items():
         found[host_id] = _others(recount.hosts[host_id], guests)
-    for judged in claims_on_hosts(recount, host_ids, overruns_stay=overruns_stay):
-        claim, changes = judged.claim, found[judged.claim.host_id].at
+    claims = claims_on_hosts(recount, host_ids, overruns_stay=overruns_stay)
+    spans = _spans_of_what_is_new(claims)
+    for judged in claims:
+        claim = judged.claim
+        from_s, until_s = spans.get(claim.host_id, (ENDLESS_S, 0))
+        if claim.start_s >= until_s or (claim.end_s is not None and claim.end_s <= from_s):
+            continue
+        changes = found[claim.host_id].at
         cpu_centi, memory_kib = claim.vm.cpu_centi, claim.vm.memory_mib * KIB_PER_MIB
         changes.append((max(claim.start_s, now_s), cpu_centi, memory_kib, judged))
         if claim.end_s is not None:
             changes.append((claim.end_s, -cpu_centi, -memory_kib, judged))
+    return found
+
+
+def _spans_of_what_is_new(claims: Iterable[JudgedClaim]) -> dict[int, tuple[int, int]]:
+    """By host, from when until when there are claims by the plan that there are not without it."""
+    found: dict[int, tuple[int, int]] = {}
+    for one in claims:
+        if one.after and not one.before:
+            claim = one.claim
+            from_s, until_s = found.get(claim.host_id, (ENDLESS_S, 0))
+            end_s = ENDLESS_S if claim.end_s is None else claim.end_s
+            found[claim.host_id] = min(from_s, claim.start_s), max(until_s, end_s)
     return found
 
 
