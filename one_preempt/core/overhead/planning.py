@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
+from itertools import groupby
 
 from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.model.lease import PreemptionMethod
@@ -70,7 +71,7 @@ def leave_in_turns_s(
     turns = -(-len(leaving) // at_once)
     if turns <= 1:
         return 0
-    took_ms = (_leave_ms(vm, method, rates.at(_datastore_id(vm))) for vm, method in leaving)
+    took_ms = [took_ms for _, took_ms in _each_leaves_ms(leaving, rates)]
     return -(-sum(nlargest(turns, took_ms)) // MS_PER_S)
 
 
@@ -78,7 +79,23 @@ def leave_lanes_s(
     leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
 ) -> dict[int, int]:
     """The same by lane: what excludes each other, host id or SHARED_STORAGE, and for how long the VMs take it."""
-    return _lanes_s(((vm, _leave_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving), exclusion)
+    return _lanes_s(_each_leaves_ms(leaving, rates), exclusion)
+
+
+def _each_leaves_ms(
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage
+) -> list[tuple[VirtualMachine, int]]:
+    """Each of them with how long it takes to leave: the VMs of a gang mostly take as long as each other."""
+    took: list[tuple[VirtualMachine, int]] = []
+    for (method, memory_mib, datastore_id), alike in groupby(leaving, _leaves_as):
+        took_ms = _leave_ms(memory_mib, method, rates.at(datastore_id))
+        took += [(vm, took_ms) for vm, _ in alike]
+    return took
+
+
+def _leaves_as(one: tuple[VirtualMachine, PreemptionMethod]) -> tuple[PreemptionMethod, int, int | None]:
+    vm, method = one
+    return method, vm.memory_mib, _datastore_id(vm)
 
 
 def _datastore_id(vm: VirtualMachine) -> int | None:
@@ -101,16 +118,16 @@ def _return_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRate
     return _start_ms(vm, rates, is_read=method is not PreemptionMethod.UNDEPLOY)
 
 
-def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:
+def _leave_ms(memory_mib: int, method: PreemptionMethod, rates: OverheadRates) -> int:
     match method:
         case PreemptionMethod.SUSPEND | PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
-            return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.suspend_mib_per_s)
+            return rates.pause_ms + int(memory_mib * MS_PER_S / rates.suspend_mib_per_s)
         case PreemptionMethod.UNDEPLOY:
             return rates.shutdown_ms
         case PreemptionMethod.LIVE_MIGRATE:
             # Where there turns out to be nowhere to move it is stopped: planned is what takes longer.
-            moved_ms = live_copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
-            return max(moved_ms, _leave_ms(vm, PreemptionMethod.STOP, rates))
+            moved_ms = live_copy_ms(memory_mib, rates) + 2 * rates.pause_ms
+            return max(moved_ms, _leave_ms(memory_mib, PreemptionMethod.STOP, rates))
         case PreemptionMethod.TERMINATE:
             # That costs its owner nothing, and yet the guest is let shut down.
             return rates.shutdown_ms

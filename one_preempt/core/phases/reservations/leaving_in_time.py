@@ -229,12 +229,10 @@ def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[Givi
 def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
     """What has only just started is left alone for a while; the instant from which on all of them may be asked."""
     state, limits = draft.state, draft.policies.limits
+    # The VMs of a gang mostly began together.
+    began = {(state.lease_of_vm[vm.id], vm.history[-1].running_start_at_s) for vm, _ in leaving}
     return max(
-        (
-            (vm.history[-1].running_start_at_s or state.now_s)
-            + undisturbed_s(state.leases[state.lease_of_vm[vm.id]], limits)
-            for vm, _ in leaving
-        ),
+        [(at_s or state.now_s) + undisturbed_s(state.leases[lease_id], limits) for lease_id, at_s in began],
         default=state.now_s,
     )
 
