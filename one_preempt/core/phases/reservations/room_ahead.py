@@ -225,13 +225,18 @@ def firm_room_left(
     By row, and by the instant from which on it is so. Where it is below zero there is not room enough; where there is
     room enough even with all of `there` throughout, it is told for the whole stay together.
     """
-    rows = {row: place for place, row in enumerate(dict.fromkeys(stay.host_rows))}
-    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True)
-    np.subtract.at(free, [rows[row] for row in stay.host_rows], stay.amounts)
+    timeline, rows = draft.timeline, tuple(dict.fromkeys(stay.host_rows))
+    if stay.firm and timeline.stays.get(lease.id) == (stay,):
+        # It has just that already: nothing is given back, and taken again.
+        free = timeline.firm_stays.free_on(rows, stay.start_s, stay.end_s)
+    else:
+        free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, rows, firmly=True)
+        places = {row: place for place, row in enumerate(rows)}
+        np.subtract.at(free, [places[row] for row in stay.host_rows], stay.amounts)
     left = {row: {stay.start_s: amounts} for row, amounts in zip(rows, free.tolist(), strict=True)}
     short: dict[int, list[_Taken]] = {}
     for row, takes in _amounts_by_row(draft, there).items():
-        if row in rows:
+        if row in left:
             left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
             if min(left[row][stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
                 short[row] = takes
@@ -306,17 +311,21 @@ def free_but_for(
         return without.copy() if rows is None else without
     # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
     free = _free(table, start_s, end_s, rows)
-    places = {row: place for place, row in enumerate(range(len(free)) if rows is None else rows)}
     for one in own:
-        if (one.firm or not firmly) and _spans(one, start_s, until_s):
-            given = [
-                (places[row], amounts)
-                for row, amounts in zip(one.host_rows, one.amounts, strict=False)
-                if row in places
-            ]
-            if given:
-                np.add.at(free, [place for place, _ in given], [amounts for _, amounts in given])
+        if one.host_rows and (one.firm or not firmly) and _spans(one, start_s, until_s):
+            _give_back(free, one, rows)
     return free
+
+
+def _give_back(free: IntArray, stay: Stay, rows: tuple[int, ...] | None) -> None:
+    """Add what a stay takes to what is free on all hosts, or on these alone, in this order."""
+    if rows is None:
+        np.add.at(free, list(stay.host_rows), stay.amounts)
+        return
+    places = {row: place for place, row in enumerate(rows)}
+    given = [one for one in zip(stay.host_rows, stay.amounts, strict=True) if one[0] in places]
+    if given:
+        np.add.at(free, [places[row] for row, _ in given], [amounts for _, amounts in given])
 
 
 def _free(table: SlotTable, start_s: int, end_s: int | None, rows: tuple[int, ...] | None) -> IntArray:
