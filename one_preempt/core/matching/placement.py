@@ -6,7 +6,7 @@ On success the placements are charged to the room; on failure the room is as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter, is_
 
@@ -95,11 +95,7 @@ class Matchmaker(SinglePlacement):
             if searched is None:
                 return together(len(vms), placed)
             placed = searched
-        # They are in the order in which they were looked for.
-        if all(map(is_, ordered, vms)):
-            return tuple(placed)
-        placement_of = {placement.vm_id: placement for placement in placed}
-        return tuple([placement_of[vm.id] for vm in vms])
+        return tuple(_in_order_of(vms, ordered, placed))
 
     def _all_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
         """Where VMs that ask for the same all go if there is room for all; else none, and nothing is charged."""
@@ -214,8 +210,40 @@ class Matchmaker(SinglePlacement):
     ) -> tuple[Placement, ...] | Unplaced:
         """Put each VM on the host that `placements` gives it; datastore and networks are chosen anew."""
         host_of = {placement.vm_id: placement.host_id for placement in placements}
+        placed = self._alike_at(vms, [host_of.get(vm.id, -1) for vm in vms], room)
+        if placed:
+            return tuple(placed)
         masks = {vm.id: self.hosts.ids == host_of.get(vm.id, -1) for vm in vms}
         return self._place_each(vms, room, masks)
+
+    def _alike_at(self, vms: Sequence[VirtualMachine], host_ids: Sequence[int], room: Room) -> list[Placement]:
+        """The same where the VMs ask for the same, and only the capacity of hosts counts.
+
+        None, and nothing is charged, where that is not so, or one of the hosts will not do.
+        """
+        if self.has_prematched or self._gangs.by_id(vms) is None:
+            return []
+        vm, match = vms[0], self.match(vms[0])
+        if match.follows_current_vms or not room.takes_capacity_alone(vm) or self._refusal(vm, room) is not None:
+            return []
+        by_host: dict[int, list[VirtualMachine]] = {}
+        for one, host_id in zip(vms, host_ids, strict=True):
+            by_host.setdefault(host_id, []).append(one)
+        row_of_host, free, mark = self.hosts.index_by_id, room.free.data, room.checkpoint()
+        places = [
+            (row, len(here))
+            for host_id, here in by_host.items()
+            if (row := row_of_host.get(host_id)) is not None
+            and match.mask[row]
+            and len(here) * vm.cpu_centi <= free[row, 0]
+            and len(here) * vm.memory_mib <= free[row, 1]
+        ]
+        ordered = [one for here in by_host.values() for one in here]
+        placed = self._spread(ordered, room, places) if len(places) == len(by_host) else []
+        if len(placed) < len(vms):
+            room.rollback(mark)
+            return []
+        return list(_in_order_of(vms, ordered, placed))
 
     def _place_each(
         self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | Mapping[int, BoolArray] | None
@@ -289,7 +317,7 @@ class Matchmaker(SinglePlacement):
         order = self.preference(vm)
         rows = order[mask.take(order)]
         if room.takes_capacity_alone(vm):
-            return self._spread(vms, room, rows)
+            return self._spread(vms, room, _with_places(rows, room, vm, len(vms)))
         found: list[Placement] = []
         for row in rows.tolist():
             for vm in vms[len(found) :]:
@@ -303,14 +331,19 @@ class Matchmaker(SinglePlacement):
                 found.append(placement)
         return found
 
-    def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
-        """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
+    def _spread(
+        self, vms: Sequence[VirtualMachine], room: Room, rows_with_places: Iterable[tuple[int, int]]
+    ) -> list[Placement]:
+        """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken.
+
+        It is known already how many of the VMs have room on each row.
+        """
         vm, hosts, left = vms[0], self.hosts.hosts, len(vms)
         where: list[tuple[int, Placement]] = []
         taken: dict[int, int] = {}
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
-        for row, places in _with_places(rows, room, vm, len(vms)):
+        for row, places in rows_with_places:
             host = hosts[row]
             cluster_id = host.cluster_id
             if not alike_in_cluster or cluster_id not in like_in_cluster:
@@ -344,6 +377,16 @@ def _with_places(rows: IntArray, room: Room, vm: VirtualMachine, at_once: int) -
     for first in range(0, len(rows), at_once):
         for row in rows[first : first + at_once].tolist():
             yield row, min(free[row, 0] // cpu_centi, free[row, 1] // memory_mib)
+
+
+def _in_order_of(
+    vms: Sequence[VirtualMachine], ordered: Sequence[VirtualMachine], placed: Sequence[Placement]
+) -> Sequence[Placement]:
+    """Placements, which are of the `ordered` VMs, in the order of `vms`."""
+    if all(map(is_, ordered, vms)):
+        return placed
+    placement_of = {placement.vm_id: placement for placement in placed}
+    return [placement_of[vm.id] for vm in vms]
 
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:

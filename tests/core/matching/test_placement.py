@@ -252,6 +252,22 @@ def test_a_placement_is_kept_to_its_host_or_refused() -> None:
     assert room.free.tolist() == before
 
 
+def test_vms_that_ask_for_the_same_each_go_to_the_host_that_is_given_or_none_of_them() -> None:
+    vms = [vm(number, 200) for number in (3, 1, 2)]
+    maker = matchmaker(cloud([host(0), host(1)], vms))
+    room = maker.new_room()
+    free = room.free.tolist()
+
+    here = [Placement(3, 1), Placement(1, 0), Placement(2, 1)]
+    placed = maker.place_at(vms, here, room)
+    assert not isinstance(placed, Unplaced)
+    assert [(one.vm_id, one.host_id, one.datastore_id) for one in placed] == [(3, 1, 100), (1, 0, 100), (2, 1, 100)]
+    assert (np.array(free) - room.free)[:, 0].tolist() == [200, 400]
+    room.rollback(0)
+    assert isinstance(maker.place_at(vms, [Placement(one.vm_id, 1) for one in here], room), Unplaced)
+    assert room.free.tolist() == free
+
+
 # -- which host ----------------------------------------------------------------------------------------------
 
 
