@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
@@ -29,6 +30,12 @@ SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
 _UNLOCKED, _BE_CANCELLABLE = LockLevel.NONE, LeaseType.BE_CANCELLABLE
 _SUSPEND, _UNDEPLOY, _TERMINATE = PreemptionMethod.SUSPEND, PreemptionMethod.UNDEPLOY, PreemptionMethod.TERMINATE
 _MIGRATE, _LIVE_MIGRATE = PreemptionMethod.MIGRATE, PreemptionMethod.LIVE_MIGRATE
+
+# VMs with one system datastore that agree in this leave alike, but for the room on the disks of their own hosts.
+_leaves_by = attrgetter(
+    "memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions",
+    "uid", "service_id", "virtual_router_id",
+)  # fmt: skip
 
 _ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
 
@@ -213,30 +220,16 @@ def first_methods_of(
 def kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:
     """VMs that each stand for so many in a row: the same spares them, and they can leave by the same methods."""
     kinds: list[tuple[VirtualMachine, int]] = []
-    for _, alike in groupby(vms, _leaves_by):
-        first, *others = alike
-        datastore = _system_datastore(snapshot, first)
+    stores = [vm.history[-1].datastore_id if vm.history else None for vm in vms]
+    for (store_id, _), alike in groupby(zip(stores, map(_leaves_by, vms), vms, strict=True), key=itemgetter(0, 1)):
+        there = [vm for _, _, vm in alike]
+        datastore = None if store_id is None else snapshot.datastores.get(store_id)
+        # Where their memory goes to the disks of their own hosts, each may have other room there.
         if datastore is None or datastore.shared:
-            kinds.append((first, 1 + len(others)))
+            kinds.append((there[0], len(there)))
         else:
-            kinds += [(vm, 1) for vm in (first, *others)]
+            kinds += [(vm, 1) for vm in there]
     return kinds
-
-
-def _leaves_by(vm: VirtualMachine) -> tuple[object, ...]:
-    """VMs that agree in this leave alike, but for the room on the disks of their own hosts."""
-    return (
-        vm.history[-1].datastore_id if vm.history else None,
-        vm.memory_mib,
-        vm.lock_level,
-        vm.pci_requests,
-        vm.topology,
-        vm.disks,
-        vm.scheduled_actions,
-        vm.uid,
-        vm.service_id,
-        vm.virtual_router_id,
-    )
 
 
 def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]:
