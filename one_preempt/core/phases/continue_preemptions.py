@@ -24,7 +24,7 @@ from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import lent_room
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
-from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_action, start_id, waits_for
+from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
 from one_preempt.core.phases.preempting.why_it_ends import (
     TAKEN_BY_THEN,
     give_up,
@@ -249,9 +249,8 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
     placed = placed_after(draft, preemption, lease, waiting)
     if isinstance(placed, Unplaced):
         return give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
-    for placement in placed:
-        if not draft.must_pause_before(start_id(preemption, placement.vm_id)):
-            draft.actions.append(start_action(draft, preemption, lease, placement, ()))
+    at_once = [one for one in placed if not draft.must_pause_before(start_id(preemption, one.vm_id))]
+    draft.actions += start_actions(draft, preemption, lease, at_once, ())
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)
     return None

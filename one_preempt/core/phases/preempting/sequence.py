@@ -6,7 +6,7 @@ preemptor on the same host without regard to its books.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -18,6 +18,8 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 
 TOLD_WITHIN_S = 60
+
+_SUSPEND = PreemptionMethod.SUSPEND
 
 
 def leave_id(preemption: Preemption, victim: Victim) -> str:
@@ -49,7 +51,7 @@ def sequence_actions(
     if _are_being_warned(draft, preemption, lease, outstanding):
         return []
     for victim in outstanding:
-        if victim.method is PreemptionMethod.SUSPEND:
+        if victim.method is _SUSPEND:
             draft.statuses[victim.lease_id] = in_place_status(lease.id)
             draft.warned.add(victim.lease_id)
         elif victim.method is PreemptionMethod.TERMINATE:
@@ -70,15 +72,15 @@ def steps_of(
     leaving = [
         _paced(draft, _leave(draft, preemption, lease, victim))
         for victim in outstanding
-        if victim.method is not PreemptionMethod.SUSPEND or vms[victim.vm_id].state != VmState.SUSPENDED
+        if victim.method is not _SUSPEND or vms[victim.vm_id].state != VmState.SUSPENDED
     ]
-    resting = [victim for victim in outstanding if victim.method is PreemptionMethod.SUSPEND]
+    resting = [victim for victim in outstanding if victim.method is _SUSPEND]
     told = [victim for victim in resting if _is_told(draft, preemption, victim)]
     locks = [_lock(draft, preemption, lease, victim) for victim in told]
     # What is not told yet is told in this cycle; its lock, and the starts after that, come in the next.
     places = placements if len(told) == len(resting) else ()
     after = tuple(action.id for action in (*leaving, *locks))
-    return [*leaving, *locks, *(start_action(draft, preemption, lease, place, after) for place in places)]
+    return [*leaving, *locks, *start_actions(draft, preemption, lease, places, after)]
 
 
 def waits_for(vms: int) -> str:
@@ -153,21 +155,22 @@ def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victi
     )
 
 
-def start_action(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
-) -> Action:
-    """The action that starts one VM of the preemptor, once those of `after` are done.
+def start_actions(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, placements: Iterable[Placement], after: tuple[str, ...]
+) -> list[Action]:
+    """The actions that start VMs of the preemptor, once those of `after` are done.
 
     Where a victim rests on the host oned would not find the room: it is not asked to look for it.
     """
-    beside = any(
-        victim.method is PreemptionMethod.SUSPEND and victim.host_id == placement.host_id and _is_there(draft, victim)
-        for victim in preemption.victims
-    )
+    beside = {one.host_id for one in preemption.victims if one.method is _SUSPEND and _is_there(draft, one)}
     reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
-    vm = draft.state.snapshot.vms[placement.vm_id]
-    action = draft.deploy(placement, vm, lease, start_id(preemption, vm.id), reason)
-    return replace(action, preemption_id=preemption.id, after=after, enforce_capacity=not beside)
+    actions = []
+    for placement in placements:
+        vm = draft.state.snapshot.vms[placement.vm_id]
+        action = draft.deploy(placement, vm, lease, start_id(preemption, vm.id), reason)
+        enforced = placement.host_id not in beside
+        actions.append(replace(action, preemption_id=preemption.id, after=after, enforce_capacity=enforced))
+    return actions
 
 
 def _is_there(draft: PlanDraft, victim: Victim) -> bool:
