@@ -67,10 +67,10 @@ def _end_slot(draft: PlanDraft, lease: Lease) -> None:
 
 
 def _current_slot(draft: PlanDraft, lease: Lease, begun: Sequence[Reservation]) -> Reservation | None:
-    """The last one on whose hosts the lease is; else it outstays the first."""
+    """The last one on whose hosts the lease is; else, for it was moved, the last one that has begun."""
     host_ids = tuple(vm.host_id for vm in draft.members(lease))
     there = (slot for slot in reversed(begun) if hosts_of_members(draft.state, lease, slot) == host_ids)
-    return next(there, begun[0] if begun else None)
+    return next(there, begun[-1] if begun else None)
 
 
 def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
