@@ -469,6 +469,29 @@ def test_a_reservation_waits_the_moment_until_its_host_is_up_and_preempts_nobody
     assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
 
 
+@pytest.mark.parametrize(
+    ("external", "suspend_mib_per_s", "boots"), [(True, 1000.0, 1), (False, 1.0, 1), (False, 1000.0, 0)]
+)
+def test_so_that_its_host_can_sleep_a_reservation_moves_only_where_there_will_be_room(
+    monkeypatch: pytest.MonkeyPatch, external: bool, suspend_mib_per_s: float, boots: int
+) -> None:
+    slowed(monkeypatch, suspend_mib_per_s)
+    in_s = 480
+    play = PowerPlay(hosts=2, rules=replace(with_policy("always-on"), floor=1))
+    other = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, other))
+    start_s = play.cloud.clock.now_s() + in_s
+    # Nobody leaves for external ones.
+    terms = f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"'
+    lease = play.submit(lease=terms, external=external)
+    play.cycle()
+    play.rules = replace(play.rules, policy=Emptying(), period_s=60)
+    play.start_daemon()
+    assert starts_after_s(play, [lease], start_s)[-1] <= 15
+    assert play.machines.boots == boots
+    assert is_running(play, other) is bool(boots)
+
+
 @pytest.mark.parametrize(("suspend_mib_per_s", "boots"), [(1000.0, 0), (2.0, 1)])
 def test_for_a_host_that_sleeps_until_then_others_are_preempted_only_if_they_leave_in_time(
     monkeypatch: pytest.MonkeyPatch, suspend_mib_per_s: float, boots: int

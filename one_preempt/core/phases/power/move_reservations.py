@@ -16,12 +16,15 @@ from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
-from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import matched_rows
 from one_preempt.core.phases.power.supply_question import leases_by_row
+from one_preempt.core.phases.reservations.leaving_in_time import lay_back, who_must_leave
+from one_preempt.core.phases.reservations.planned_stays import leaving_lacks_s
 from one_preempt.core.phases.reservations.promised import has_exact_start
+from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.phases.reservations.stays import book
 
 
@@ -64,15 +67,16 @@ def move_reservations(draft: PlanDraft, power: PowerDraft, row: int, leases: tup
     counts = leases_by_row(draft)
     if counts.get(row) != len(leases):
         return False
-    before: list[tuple[Lease, Stay]] = []
+    before: list[tuple[Lease, Stay, Preparation | None]] = []
     for lease in leases:
         (stay,) = draft.timeline.stays[lease.id]
+        before.append((lease, stay, draft.preparations.get(lease.id)))
         moved = _moved(draft, power, lease, stay, row, left, counts)
         if moved is None:
-            for other, known in before:
+            for other, known, prepared in before:
                 book(draft, other, [known])
+                lay_back(draft, other.id, prepared)
             return False
-        before.append((lease, stay))
         book(draft, lease, [moved])
     return True
 
@@ -86,9 +90,13 @@ def _moved(
     left: Set[int],
     counts: Mapping[int, int],
 ) -> Stay | None:
-    """The same stay without a host: where already most leases are, and if possible nobody has to give way then."""
+    """The same stay without a host: where already most leases are, and if possible nobody has to give way then.
+
+    For who makes nobody leave nobody does; for others those that must can leave in time.
+    """
     timeline = draft.timeline
-    firm = timeline.firm_stays.free_during(stay.start_s, stay.end_s).copy()
+    table = timeline.firm_stays if lease.preempts else timeline.all_stays.table
+    firm = table.free_during(stay.start_s, stay.end_s).copy()
     free: IntArray | None = None
     suited: BoolArray = matched_rows(draft, draft.members(lease)) & power.awake
     rows = list(stay.host_rows)
@@ -107,4 +115,12 @@ def _moved(
         rows[place] = to
     elsewhere = replace(stay, host_rows=tuple(rows))
     vms = draft.members(lease)
-    return elsewhere if has_all_then(draft, vms, elsewhere) and may_be_staged(draft, lease, vms, elsewhere) else None
+    has_all = has_all_then(draft, vms, elsewhere) and may_be_staged(draft, lease, vms, elsewhere)
+    return elsewhere if has_all and _has_room_then(draft, lease, elsewhere) else None
+
+
+def _has_room_then(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """Whoever is on its hosts has ended by then, or can have left: what outlives its DURATION there may not have."""
+    if lease.preempts and who_must_leave(draft, lease, stay):
+        return not leaving_lacks_s(draft, lease, stay)
+    return not is_taken(draft, lease, stay)
