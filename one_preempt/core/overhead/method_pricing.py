@@ -16,6 +16,8 @@ priced by the rates of its own storage; those that leave by one method and at th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -28,6 +30,8 @@ from one_preempt.core.overhead.ccpe13 import (
     suspendable_overhead_ms,
 )
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
+
+_leaves_by = attrgetter("method", "datastore_id")
 
 
 class LeavingVm(Struct, frozen=True):
@@ -63,9 +67,9 @@ class LeasePrice(Struct, frozen=True):
 def lease_price(vms: Sequence[LeavingVm], rates: RatesByStorage) -> LeasePrice:
     """The price of one lease whose VMs leave by possibly different methods, in the order in which they will."""
     sets: dict[tuple[PreemptionMethod, OverheadRates], list[LeavingVm]] = {}
-    for vm in vms:
-        sets.setdefault((vm.method, rates.at(vm.datastore_id)), []).append(vm)
-    overhead_ms = sum(_price_of_set(method, alike, their_rates) for (method, their_rates), alike in sets.items())
+    for (method, datastore_id), alike in groupby(vms, key=_leaves_by):
+        sets.setdefault((method, rates.at(datastore_id)), []).extend(alike)
+    overhead_ms = sum(_price_of_set(method, those, their_rates) for (method, their_rates), those in sets.items())
     return LeasePrice(overhead_ms, any(vm.method is not PreemptionMethod.TERMINATE for vm in vms))
 
 

@@ -39,11 +39,11 @@ class _Leaving:
         self._refresh(lease)
 
     def _refresh(self, lease: PreemptableLease) -> None:
-        for host in distinct(lease.host_index).tolist():
-            filling = int(self._packing.fillings(host, self._room[host : host + 1])[0])
-            self._hosts_by_filling[int(self._fillings[host])] -= 1
-            self._hosts_by_filling[filling] += 1
-            self._fillings[host] = filling
+        hosts = distinct(lease.host_index)
+        fillings = self._packing.fillings_of_some(hosts, self._room)
+        self._hosts_by_filling.subtract(self._fillings[hosts].tolist())
+        self._hosts_by_filling.update(fillings.tolist())
+        self._fillings[hosts] = fillings
 
     def request_fits(self) -> bool:
         """Is there room for all VMs of the request, without the leases that have left?"""

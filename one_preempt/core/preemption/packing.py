@@ -70,21 +70,26 @@ class Packing:
         self._filling_by_room: dict[tuple[int, Counts], int] = {}
         self._fits: dict[tuple[tuple[int, int], ...], bool] = {}
 
-    def fillings(self, host: int, rooms: IntArray) -> IntArray:
-        """The filling of `host` for each row of `rooms`, shape (rows, R): numbers, shape (rows,)."""
-        return self._fillings_of_pattern(int(self._pattern_of_host[host]), rooms)
-
     def fillings_of_hosts(self, room: IntArray) -> IntArray:
         """The filling of every host, given the room of all, shape (hosts, R)."""
-        fillings = np.zeros(len(room), dtype=np.int64)
+        return self.fillings_of_some(np.arange(len(room)), room)
+
+    def fillings_of_some(self, hosts: IntArray, room: IntArray) -> IntArray:
+        """The filling of each of these hosts, given the room of all, shape (hosts, R)."""
+        if len(self._patterns) == 1:
+            return self._fillings_of_pattern(0, room[hosts])
+        fillings, patterns = np.zeros(len(hosts), dtype=np.int64), self._pattern_of_host[hosts]
         for pattern in range(len(self._patterns)):
-            hosts = np.flatnonzero(self._pattern_of_host == pattern)
-            fillings[hosts] = self._fillings_of_pattern(pattern, room[hosts])
+            alike = np.flatnonzero(patterns == pattern)
+            if len(alike):
+                fillings[alike] = self._fillings_of_pattern(pattern, room[hosts[alike]])
         return fillings
 
-    def saturation(self, host: int) -> IntArray:
-        """Shape (R,): more room than this in a dimension makes no difference on the host."""
-        return np.array([sums[-1] for sums in self._sums[self._pattern_of_host[host]]], dtype=np.int64)
+    @property
+    def saturations(self) -> IntArray:
+        """Shape (hosts, R): more room than this in a dimension makes no difference on the host."""
+        most = [[int(sums[-1]) for sums in of_pattern] for of_pattern in self._sums]
+        return np.array(most, dtype=np.int64)[self._pattern_of_host]
 
     def packs(self, room: IntArray) -> bool:
         """The request fits in the room of all hosts, shape (hosts, R)."""

@@ -110,8 +110,7 @@ def helpful_leases(problem: PreemptionProblem, packing: Packing) -> tuple[Preemp
     """
     before = packing.fillings_of_hosts(problem.free)
     after = packing.fillings_of_hosts(room_after(problem, problem.leases))
-    scarce = np.array([problem.free[host] < packing.saturation(host) for host in range(len(problem.free))])
-    scarce &= (before != after)[:, None]
+    scarce = (problem.free < packing.saturations) & (before != after)[:, None]
     by_id = sorted(problem.leases, key=lambda lease: lease.id)
     if not packing.exact:
         return tuple(by_id)

@@ -50,7 +50,7 @@ def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equa
     problem = a_request([(210, 210)], [(i, i) for i in range(1, 21)])
     packing = Packing(problem, SearchLimits())
     assert not packing.exact
-    everything_on_it = [(int(packing.fillings(0, problem.free + extra)[0]), 1) for extra in (0, 40)]
+    everything_on_it = [(int(packing.fillings_of_hosts(problem.free + extra)[0]), 1) for extra in (0, 40)]
     assert [packing.fits([filling]) for filling in everything_on_it] == [False, True]
     assert packing.placement(problem.free) == (0,) * 20
     assert packing.placement(problem.free - 1) is None

@@ -85,7 +85,10 @@ def request_problem(
         free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
         free = np.hstack((free, np.array(free_devices, dtype=np.int64)))
     needs = _with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets])
-    allowed = np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_)
+    # What is told of one VM of a gang that is alike is told of all.
+    of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    allowed = np.array([_allowed(draft, vm) for vm in of_kinds], dtype=np.bool_)
+    allowed = allowed if len(of_kinds) == len(vms) else allowed.repeat(len(vms), axis=0)
     if within is not None:
         allowed &= within
     separate = _separate(draft, vms)
