@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import add, neg
+from operator import add, sub
 
 import numpy as np
 from msgspec import Struct
@@ -334,13 +334,12 @@ def _balance(
     """What is more free, or less where negative, between two instants by row; a stay that only moves in part leaves
     the other rows alone."""
     found: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {}
-    for sign, reservations in ((1, given), (-1, taken)):
+    for change, reservations in ((add, given), (sub, taken)):
         for one in reservations:
             by_row = found.setdefault((one.start_s, _end_of(one)), {})
+            nothing = (0,) * len(one.amounts[0]) if one.amounts else ()
             for row, amounts in zip(one.host_rows, one.amounts, strict=True):
-                before = by_row.get(row)
-                changes = amounts if sign > 0 else tuple(map(neg, amounts))
-                by_row[row] = changes if before is None else tuple(map(add, before, changes))
+                by_row[row] = tuple(map(change, by_row.get(row, nothing), amounts))
     return {span: {row: changes for row, changes in by_row.items() if any(changes)} for span, by_row in found.items()}
 
 
