@@ -287,15 +287,17 @@ def memory_images_obstacle(
 
     `leaving` are (lease id, VM, how it leaves).
     """
-    written_mib: dict[tuple[int, int], int] = {}
+    left_mib: dict[tuple[int, int], int] = {}
     for lease_id, vm, method in leaving:
         datastore = _system_datastore(room.snapshot, vm)
         if method not in SAVES or datastore is None:
             continue
         host_id = vm.history[-1].host_id
         place = (datastore.id, -1 if datastore.shared else host_id)
-        written_mib[place] = written_mib.get(place, 0) + vm.memory_mib
-        if written_mib[place] >= _left_mib(room, datastore, host_id):
+        if place not in left_mib:
+            left_mib[place] = _left_mib(room, datastore, host_id)
+        left_mib[place] -= vm.memory_mib
+        if left_mib[place] <= 0:
             text = f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}"
             return Hindered(frozenset({lease_id}), Reason("datastore-full", text))
     return None

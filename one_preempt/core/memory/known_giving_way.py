@@ -28,7 +28,7 @@ class KnownGivingWay:
     """What was last found of each lease. Only speed depends on it."""
 
     def __init__(self) -> None:
-        self._row_of_host: Mapping[int, int] | None = None
+        self._row_of_host: Mapping[int, int] = {}
         self._there: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
         self._asked: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
         self._known: dict[int, GivingWay] = {}
@@ -36,31 +36,32 @@ class KnownGivingWay:
         self._by_row: Mapping[int, Sequence[GivingWay]] | None = None
         self._last_ends_s: IntArray | None = None
 
-    def on_hosts(
-        self, lease: Lease, vms: Mapping[int, VirtualMachine], row_of_host: Mapping[int, int]
-    ) -> tuple[VirtualMachine, ...]:
-        """The VMs of a lease that are on hosts; many that wait were sent out, and have none there."""
+    def look_at(self, row_of_host: Mapping[int, int]) -> None:
+        """What is asked from now on is about these hosts, by their ids; what was found of others is forgotten."""
         if row_of_host is not self._row_of_host:
             self._row_of_host = row_of_host
             self._there.clear()
             self._known.clear()
+
+    def of(self, lease: Lease) -> GivingWay | None:
+        """What was found of a lease that has not changed since: it is on the same hosts."""
+        known = self._known.get(lease.id)
+        return known if known is not None and known.lease is lease else None
+
+    def on_hosts(self, lease: Lease, vms: Mapping[int, VirtualMachine]) -> tuple[VirtualMachine, ...]:
+        """The VMs of a lease that are on hosts; many that wait were sent out, and have none there."""
         known = self._there.get(lease.id)
         if known is None or known[0] is not lease:
-            there = tuple([vm for vm_id in lease.vm_ids if (vm := vms[vm_id]).host_id in row_of_host])
+            there = tuple([vm for vm_id in lease.vm_ids if (vm := vms[vm_id]).host_id in self._row_of_host])
             known = (lease, there)
         self._asked[lease.id] = known
         return known[1]
 
-    def of(self, lease: Lease) -> GivingWay | None:
-        """What was found of a lease that has not changed since: it is on the same hosts. Asked after `on_hosts`."""
-        known = self._known.get(lease.id)
-        return known if known is not None and known.lease is lease else None
-
     def remember(self, found: tuple[GivingWay, ...]) -> None:
         """All that give way; they, and whom `on_hosts` was asked about since the last time, are remembered."""
         self._there, self._asked = self._asked, {}
-        self._known = {one.lease.id: one for one in found}
         if len(found) != len(self._all) or not all(map(is_, found, self._all)):
+            self._known = {one.lease.id: one for one in found}
             self._all, self._by_row, self._last_ends_s = found, None, None
 
     def by_row(self) -> Mapping[int, Sequence[GivingWay]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.known_giving_way import GivingWay
@@ -78,31 +78,34 @@ def preemptions_under_way(draft: PlanDraft) -> list[Preemption]:
 
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
     """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
-    return frozenset(
-        victim.lease_id
-        for one in preemptions_under_way(draft)
-        for victim in one.victims
-        if not has_left(draft.state.snapshot, victim)
-    )
+    leaving, snapshot = set[int](), draft.state.snapshot
+    for victim in [victim for one in preemptions_under_way(draft) for victim in one.victims]:
+        # Most have several VMs there.
+        if victim.lease_id not in leaving and not has_left(snapshot, victim):
+            leaving.add(victim.lease_id)
+    return frozenset(leaving)
 
 
 def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way.leases is None:
-        draft.giving_way.leases = tuple(_giving_way(draft))
+        draft.giving_way.leases = _giving_way(draft)
         draft.memory.giving_way.remember(draft.giving_way.leases)
     return draft.giving_way.leases
 
 
-def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
+def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     state, policies, remembered = draft.state, draft.policies, draft.memory.giving_way
-    row_of_host = state.hosts.index_by_id
+    row_of_host, found = state.hosts.index_by_id, list[GivingWay]()
+    remembered.look_at(row_of_host)
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
-        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
+        is_late = has_overrun(lease, state.now_s)
+        if not is_late and not lease.terms.type.preemptable:
             continue
-        vms = remembered.on_hosts(lease, state.snapshot.vms, row_of_host)
+        known = remembered.of(lease)
+        vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
         methods = draft.ways_out(lease) if vms else None
         if methods is None:
             continue
@@ -110,10 +113,9 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
             methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
         stays = draft.timeline.stays.get(lease.id, ())
         # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
-        ends_at_s = stays[0].end_s if stays and not has_overrun(lease, state.now_s) else None
-        known = remembered.of(lease)
-        if known is not None and known.methods == methods and known.ends_at_s == ends_at_s:
-            yield known
-            continue
-        rows = tuple(row_of_host[vm.history[-1].host_id] for vm in vms)
-        yield GivingWay(lease, vms, methods, rows, ends_at_s)
+        ends_at_s = stays[0].end_s if stays and not is_late else None
+        if known is None or known.methods != methods or known.ends_at_s != ends_at_s:
+            rows = tuple([row_of_host[vm.history[-1].host_id] for vm in vms])
+            known = GivingWay(lease, vms, methods, rows, ends_at_s)
+        found.append(known)
+    return tuple(found)
