@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
-from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
@@ -31,7 +31,7 @@ from one_preempt.core.phases.reservations.leaving_in_time import (
     who_must_leave,
 )
 from one_preempt.core.phases.reservations.promised import not_before_s
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
@@ -232,20 +232,46 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
 def _earliest_stay(
     draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], ready_at_s: int, whole_s: int | None
 ) -> Stay | None:
-    """The first stay on hosts that nobody else was promised, nor devices, cores or places beside VM groups there."""
-    demand, table = gang_demand(draft, vms), draft.timeline.firm_stays
+    """The first stay on hosts that nobody else was promised, nor devices, cores or places beside VM groups there.
+
+    Nobody leaves for it: it is beside who is there, as far as is known when they end.
+    """
+    demand, firm = gang_demand(draft, vms), draft.timeline.firm_stays
     must_match = need_matching(vms) and all(vm.host_id is None for vm in vms)
     ready: Iterable[int] = (ready_at_s,)
     if must_match:
         ready = matched_from_s(draft, vms, ready_at_s, END_OF_TIME_S, np.logical_or.reduce(demand.allowed))
     tried_s = ready_at_s - 1
     for at_s in islice((at_s for at_s in ready if at_s > tried_s), MATCHES_TRIED):
-        slot = table.earliest_fit(demand, whole_s, at_s)
+        table, slot = firm, firm.earliest_fit(demand, whole_s, at_s)
         if slot is None:
             return None
-        tried_s, end_s = slot.start_s, end_of(slot.start_s, whole_s)
-        stay = stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True)
+        if is_taken(draft, lease, _stay_in(slot, lease, vms, whole_s)):
+            beside = _slot_beside_who_is_there(draft, demand, whole_s, at_s)
+            if beside is not None:
+                table, slot = draft.timeline.all_stays.table, beside
+        stay = _stay_in(slot, lease, vms, whole_s)
+        tried_s = stay.start_s
         matched = matched_then(draft, vms, stay, demand, table) if must_match else stay
         if isinstance(matched, Stay):
             return matched
     return None
+
+
+def _stay_in(slot: GangSlot, lease: Lease, vms: Sequence[VirtualMachine], whole_s: int | None) -> Stay:
+    return stay_at(lease, vms, slot.host_rows, slot.start_s, end_of(slot.start_s, whole_s), firm=True)
+
+
+def _slot_beside_who_is_there(
+    draft: PlanDraft, demand: GangDemand, whole_s: int | None, not_before_s: int
+) -> GangSlot | None:
+    """The first one after the ends of those on its hosts; promises of the queue are made anew behind it."""
+    table, promised = draft.timeline.all_stays.table, draft.timeline.all_stays
+    mark = table.checkpoint()
+    for lease_id, stays in draft.timeline.stays.items():
+        slot = promised.stay_of(lease_id) if any(one.promise for one in stays) else None
+        if slot is not None:
+            table.release_known(slot)
+    found = table.earliest_fit(demand, whole_s, not_before_s)
+    table.rollback(mark)
+    return found
