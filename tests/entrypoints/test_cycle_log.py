@@ -214,6 +214,19 @@ def test_a_call_that_fails_otherwise_or_after_it_was_taken_is_told_at_once(caplo
     ]
 
 
+def test_where_oned_answers_nobody_that_is_told_of_a_few_vms_and_then_once_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    silence = CallResult(Outcome.UNKNOWN, "NO_ANSWER", "nothing listens there")
+    reports = []
+    for at_s in range(0, 3_601, 30):
+        start = replace(START, vm_id=at_s)
+        reports.append(replace(tried(at_s), results=((start, silence),)))
+    lines = cycles(caplog, *reports)
+    assert [line.split(":")[0] for line in lines] == [f"deploy VM {vm_id} on host 3" for vm_id in (0, 30, 60, 3_600)]
+    assert "nothing listens there, so it did 117 more times since that was logged" in lines[-1]
+
+
 def test_what_has_not_failed_for_an_hour_is_told_as_new() -> None:
     failures = ToldFailures()
     assert failures.times_untold(START, REFUSED, 0) == 0
