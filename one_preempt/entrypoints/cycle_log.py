@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from one_preempt.clock_leaps import DOUBTED_S, dated_ahead
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
@@ -106,8 +106,9 @@ class CycleLog:
             self._say(level, line)
 
     def _noticed(self, report: CycleReport) -> set[str]:
+        """What was not as expected; of a call that came to nothing no second time, where its answer was told."""
         return {
-            f"{found.code}{f', VM {found.vm_id}' if found.vm_id is not None else ''}: {found.text}"
+            _not_as_expected(found)
             for found in report.discrepancies
             if not (found.code == ACTION_FAILED and self._failures.has_told(found.vm_id, found.text))
         }
@@ -165,6 +166,13 @@ class CycleLog:
 
     def _say(self, level: int, line: str) -> None:
         self._logger.log(level, "%s", printable(line, LINE_LENGTH))
+
+
+def _not_as_expected(found: Discrepancy) -> str:
+    of_vm = f", VM {found.vm_id}" if found.vm_id is not None else ""
+    # What became of the VM is seen; why, only oned has heard from its drivers.
+    see = f"; see: onelog get-vm {found.vm_id}" if found.code == ACTION_FAILED else ""
+    return f"{found.code}{of_vm}: {found.text}{see}"
 
 
 def _advice(plan: Plan) -> set[str]:

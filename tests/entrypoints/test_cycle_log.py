@@ -210,7 +210,7 @@ def test_a_call_that_fails_otherwise_or_after_it_was_taken_is_told_at_once(caplo
         "deploy VM 7 on host 3: refused no such host (it fits there)",
         "deploy VM 7 on host 3: accepted (it fits there)",
         f"{SAID} (it fits there)",
-        "action-failed, VM 7: a boot failed",
+        "action-failed, VM 7: a boot failed; see: onelog get-vm 7",
     ]
 
 
