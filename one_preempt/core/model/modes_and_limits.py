@@ -73,9 +73,23 @@ class VictimRules(Struct, frozen=True):
     least_valuable_first: bool = False
 
 
+# Calls that are refused are repeated so often at the usual pace, and at this one in the end.
+_TRIED_SOON = 3
+_LONGEST_PAUSE_S = 600
+
+
 class EnactmentLimits(Struct, frozen=True):
-    """`retry_delay_s`: pause before a refused placement is tried again. `gang_attempts`: tries before the members
-    of a gang that did start are stopped again because one did not."""
+    """`retry_delay_s`: pause before a refused call is made again. `gang_attempts`: tries before the members of a gang
+    that did start are stopped again because one did not."""
 
     retry_delay_s: int = 15
     gang_attempts: int = 3
+
+    def pause_s(self, attempts: int) -> int:
+        """The pause after so many refusals in a row.
+
+        What was refused three times will hardly be taken the next time: from then on the pause is doubled. In between
+        it is told why, for a call that is made in each cycle never waits for anything.
+        """
+        doublings = min(max(0, attempts - _TRIED_SOON + 1), 16)
+        return max(self.retry_delay_s, min(self.retry_delay_s << doublings, _LONGEST_PAUSE_S))

@@ -222,12 +222,12 @@ class PlanDraft(Struct, dict=True):
         return record.host_id if record is not None and record.succeeded is False else None
 
     def must_pause_before(self, action_id: str, pause_s: int | None = None) -> bool:
-        """A refused call is not repeated before the pause (as shipped `retry_delay_s`) is over."""
+        """A refused call is not repeated before a pause is over: `pause_s`, or what its number of refusals asks for."""
         record = self.last_attempt(action_id)
         if record is None or record.outcome_at_s is None or record.closed_at_s is None:
             return False
         if pause_s is None:
-            pause_s = self.policies.enactment.retry_delay_s
+            pause_s = self.policies.enactment.pause_s(record.attempts)
         # An instant in the future was written by a clock that has been set back since: it holds nothing up.
         return record.outcome_at_s <= self.state.now_s < record.outcome_at_s + pause_s
 

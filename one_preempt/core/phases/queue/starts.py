@@ -12,10 +12,6 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import start_id
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
 
-# So often a start is tried at the usual pace: then the answer will hardly be another one the next time.
-_TRIED_SOON = 3
-_LONGEST_PAUSE_S = 600
-
 
 def tried_lately(draft: PlanDraft) -> Set[int | None]:
     """The leases of whose VMs anything was asked lately; of all others oned has refused none. Found once in a cycle."""
@@ -90,15 +86,13 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     return None
 
 
-def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int:
-    """Before a start is tried once more, by how often it came to nothing.
+def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int | None:
+    """Before a start is tried once more, if that is another one than after each refusal (`must_pause_before`).
 
-    A gang whose members had to be stopped again waits longer, so that it does not start and stop for ever. One VM that
-    is refused each time (its owner was deleted, say) is tried ever more seldom: in between its owner is told why.
+    A gang whose members had to be stopped again waits longer, so that it does not start and stop for ever. Before that
+    its members are tried at the usual pace, for the others run meanwhile.
     """
+    if lease.terms.size == 1:
+        return None
     enactment = draft.policies.enactment
-    usual_s = enactment.retry_delay_s
-    if lease.terms.size > 1:
-        return draft.policies.limits.victim_retry_s if attempts >= enactment.gang_attempts else usual_s
-    doublings = max(0, attempts - _TRIED_SOON + 1)
-    return max(usual_s, min(usual_s << min(doublings, 16), _LONGEST_PAUSE_S))
+    return draft.policies.limits.victim_retry_s if attempts >= enactment.gang_attempts else enactment.retry_delay_s
