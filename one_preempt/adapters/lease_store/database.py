@@ -25,6 +25,12 @@ from one_preempt.errors import OnePreemptError
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
 _PAUSE_S = 0.01
+# By the kind of server the driver that the store was tried with: as a URL names it, and the package that has it.
+_DRIVERS = {
+    "postgresql": ("postgresql+psycopg", "psycopg[binary]"),
+    "mysql": ("mysql+pymysql", "pymysql"),
+    "mariadb": ("mysql+pymysql", "pymysql"),
+}
 
 
 class Purpose(Struct, frozen=True):
@@ -240,7 +246,8 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
         engine = create_engine(url)
     except ModuleNotFoundError as error:
         raise LeaseStoreError(
-            f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing"
+            f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing; "
+            f"{_how_to_get_a_driver(url)}"
         ) from None
     except (TypeError, ValueError) as error:
         raise _wrong_parameters(named(url, purpose), error) from None
@@ -249,6 +256,16 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
     else:
         _tell_wrong_parameters(engine, named(url, purpose))
     return engine
+
+
+def _how_to_get_a_driver(url: URL) -> str:
+    """What to write and to install. The drivers that SQLAlchemy takes where a URL names none are not those."""
+    kind = url.get_backend_name()
+    drivers = [_DRIVERS[kind]] if kind in _DRIVERS else sorted(set(_DRIVERS.values()))
+    return ", or ".join(
+        f"install {package}" if url.drivername == scheme else f"write {scheme}://... and install {package}"
+        for scheme, package in drivers
+    )
 
 
 def reading_engine(engine: Engine) -> Engine:

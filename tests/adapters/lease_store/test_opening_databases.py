@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.adapters.lease_store.database import DatabaseNotMade, LeaseStoreError
+from one_preempt.adapters.lease_store import database as databases
+from one_preempt.adapters.lease_store.database import DatabaseNotMade, LeaseStoreError, open_engine, parsed_url
 from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 
@@ -72,3 +73,23 @@ def test_only_the_daemon_has_the_file_written_ahead(url: str, database: Path) ->
     assert mode() == "delete"
     SqlLeaseStore(url).close()
     assert mode() == "wal"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mend"),
+    [
+        ("mysql", r"write mysql\+pymysql://\.\.\. and install pymysql$"),
+        ("mysql+pymysql", "; install pymysql$"),
+        ("postgresql", r"write postgresql\+psycopg://\.\.\. and install psycopg\[binary\]$"),
+        ("oracle", r"write mysql\+pymysql://.* or write postgresql\+psycopg://"),
+    ],
+)
+def test_who_lacks_a_driver_is_told_which_one_the_store_was_tried_with(
+    scheme: str, mend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks_it(_url: object) -> None:
+        raise ModuleNotFoundError(name="MySQLdb")
+
+    monkeypatch.setattr(databases, "create_engine", lacks_it)
+    with pytest.raises(LeaseStoreError, match=mend):
+        open_engine(parsed_url(f"{scheme}://one@127.0.0.1/leases"), busy_timeout_s=1)
