@@ -235,6 +235,15 @@ def test_what_has_not_failed_for_an_hour_is_told_as_new() -> None:
     assert failures.times_untold(START, REFUSED, 4_000) == 0
 
 
+def test_what_was_said_of_a_call_is_forgotten_while_it_fails_for_other_reasons() -> None:
+    failures = ToldFailures()
+    failures.times_untold(START, REFUSED, 0)
+    failures.times_untold(START, CallResult(Outcome.REFUSED, "INTERNAL", "no such host"), 4_000)
+    failures.forget_old(4_000)
+    told = [failures.has_told(7, f"deploy of VM 7: no such {what}") for what in ("image", "host")]
+    assert told == [False, True]
+
+
 def test_a_plan_that_is_refused_in_each_cycle_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     refused = replace(led(RaftState.SOLO), violations=(Violation("room", "host 3 is overfull"),))
     lines = cycles(caplog, refused, refused, led(RaftState.SOLO), refused)
