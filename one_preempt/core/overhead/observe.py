@@ -29,7 +29,7 @@ SHARP_S = 2
 # or to within such a part of what the operation took.
 SHARP_PART = 10
 
-_RUNNING = LcmState.RUNNING.name
+_ACTIVE, _RUNS, _RUNNING = VmState.ACTIVE, LcmState.RUNNING, LcmState.RUNNING.name
 _RESUMED_FROM = frozenset({VmState.STOPPED.name, LcmState.PROLOG_RESUME.name, LcmState.BOOT_STOPPED.name})
 _SUSPENDED_IN = frozenset({LcmState.SAVE_SUSPEND.name, VmState.SUSPENDED.name})
 _WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
@@ -58,7 +58,7 @@ class Watch(Struct, frozen=True):
 
     def ran_at_s(self, vm: VirtualMachine, begin_s: int) -> int | None:
         """When a VM that now runs, and did not at `begin_s`, began to; None where that is not known sharply."""
-        if vm.state_name != _RUNNING:
+        if vm.state is not _ACTIVE or vm.lcm_state != _RUNS:
             return None
         heard_at_s = self.heard.get((vm.id, _RUNNING))
         if heard_at_s is not None and begin_s <= heard_at_s <= self.now_s:
@@ -75,7 +75,7 @@ _Lane = tuple[int, int | None]
 
 
 class _Stretch(Struct, frozen=True):
-    """One operation on one VM, until now where it is not known to have `ended`."""
+    """One operation on one VM that takes turns on its `lane`, until now where it is not known to have ended."""
 
     kind: OverheadKind
     vm_id: int
@@ -83,7 +83,6 @@ class _Stretch(Struct, frozen=True):
     size_mib: int
     begin_s: int
     end_s: int
-    ended: bool
 
 
 _Span = tuple[OverheadKind, _Lane, int, int]
@@ -95,39 +94,42 @@ def _span(one: _Stretch) -> _Span:
 
 # Kind, beginning, end; 0: not yet.
 _Operation = tuple[OverheadKind, int, int | None]
+# The same of a VM, begun; None: not known to have ended.
+_Begun = tuple[OverheadKind, VirtualMachine, int, int | None]
 
 
 def observe_overheads(
     snapshot: PoolSnapshot, ledger: Ledger, settled: SettledActions, watch: Watch
 ) -> tuple[ObservedOverhead, ...]:
     """What the actions teach that were just closed; to be stored with their being closed, so that none counts twice."""
+    if not (settled.open or settled.closed):
+        return ()
     still_open = settled.open.values()
     done = [record for record in settled.closed if record.succeeded]
     done += [one for one in still_open if _has_just_come_to_rest(one, snapshot, ledger)]
-    if not done:
-        return ()
-    ended = [one for one in _stretches(done, snapshot, ledger, watch) if one.ended]
-    in_turns = [one for one in ended if one.kind not in _TIMES_OF_A_GUEST]
-    own_s: dict[_Span, int] = {}
-    if in_turns:
+    observed: list[ObservedOverhead] = []
+    shared: list[_Begun] = []
+    for begun in _begun(done, snapshot, ledger, watch):
+        kind, vm, begin_s, end_s = begun
+        if end_s is None:
+            continue
+        if kind in _TIMES_OF_A_GUEST:
+            datastore_id, took_s = vm.history[-1].datastore_id, end_s - begin_s
+            observed.append(ObservedOverhead(kind, vm.id, datastore_id, vm.memory_mib, took_s, end_s))
+        else:
+            shared.append(begun)
+    if shared:
+        in_turns = list(_in_turns(shared, snapshot, watch))
         done_ids = {record.id for record in done}
-        going_on = [record for record in still_open if record.id not in done_ids]
-        beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)]
+        going_on = _begun([one for one in still_open if one.id not in done_ids], snapshot, ledger, watch)
+        beside = [*in_turns, *_in_turns(going_on, snapshot, watch)]
         # The VMs of a gang take turns from first to last: of each such time all of them have as much.
         own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in set(map(_span, in_turns))}
-    return tuple(
-        [
-            ObservedOverhead(
-                one.kind,
-                one.vm_id,
-                one.lane[0],
-                one.size_mib,
-                one.end_s - one.begin_s if one.kind in _TIMES_OF_A_GUEST else own_s[_span(one)],
-                one.end_s,
-            )
-            for one in ended
+        observed += [
+            ObservedOverhead(one.kind, one.vm_id, one.lane[0], one.size_mib, own_s[_span(one)], one.end_s)
+            for one in in_turns
         ]
-    )
+    return tuple(observed)
 
 
 def _has_just_come_to_rest(record: ActionRecord, snapshot: PoolSnapshot, ledger: Ledger) -> bool:
@@ -139,30 +141,32 @@ def _has_just_come_to_rest(record: ActionRecord, snapshot: PoolSnapshot, ledger:
     return is_at_rest and ledger.vm_states.get(record.vm_id) != VmState.SUSPENDED.name
 
 
-def _stretches(
-    records: Iterable[ActionRecord], snapshot: PoolSnapshot, ledger: Ledger, watch: Watch
-) -> Iterator[_Stretch]:
+def _begun(records: Iterable[ActionRecord], snapshot: PoolSnapshot, ledger: Ledger, watch: Watch) -> Iterator[_Begun]:
     """The operations that actions consist of, as far as they have begun and oned, the bus or a look tells of them."""
-    vms, datastores, states_before, now_s = snapshot.vms, snapshot.datastores, ledger.vm_states, watch.now_s
+    vms, states_before, now_s = snapshot.vms, ledger.vm_states, watch.now_s
     for record in records:
         vm = vms.get(record.vm_id)
         if vm is None or not vm.history or record.outcome is not _ACCEPTED or not record.outcome_at_s:
             continue
-        stay = vm.history[-1]
-        datastore = datastores.get(stay.datastore_id)
-        shared = datastore is None or datastore.shared
-        lane = (stay.datastore_id, None if shared else stay.host_id)
         consists_of = _deployed if record.kind is _DEPLOY else _done_otherwise
-        for kind, begin_s, end_s in consists_of(record, vm, stay, states_before.get(vm.id, ""), watch):
-            if not begin_s or (kind is _MIGRATE and shared):
-                continue
-            size_mib = vm.memory_mib
-            if kind is _MIGRATE:
-                size_mib += sum(disk.size_mib for disk in vm.disks)
-            if end_s is not None and begin_s <= end_s <= now_s:
-                yield _Stretch(kind, vm.id, lane, size_mib, begin_s, end_s, True)
-            else:
-                yield _Stretch(kind, vm.id, lane, size_mib, begin_s, now_s, False)
+        for kind, begin_s, end_s in consists_of(record, vm, vm.history[-1], states_before.get(vm.id, ""), watch):
+            if begin_s:
+                yield kind, vm, begin_s, end_s if end_s is not None and begin_s <= end_s <= now_s else None
+
+
+def _in_turns(operations: Iterable[_Begun], snapshot: PoolSnapshot, watch: Watch) -> Iterator[_Stretch]:
+    """Those of operations that share a storage, or the way to another host."""
+    for kind, vm, begin_s, end_s in operations:
+        stay = vm.history[-1]
+        datastore = snapshot.datastores.get(stay.datastore_id)
+        shared = datastore is None or datastore.shared
+        if kind in _TIMES_OF_A_GUEST or (kind is _MIGRATE and shared):
+            continue
+        size_mib = vm.memory_mib
+        if kind is _MIGRATE:
+            size_mib += sum(disk.size_mib for disk in vm.disks)
+        lane = (stay.datastore_id, None if shared else stay.host_id)
+        yield _Stretch(kind, vm.id, lane, size_mib, begin_s, watch.now_s if end_s is None else end_s)
 
 
 def _done_otherwise(

@@ -19,6 +19,7 @@ from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmS
 from one_preempt.core.overhead.ccpe13 import live_copy_ms
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
+_NEW = frozenset({VmState.PENDING, VmState.HOLD})
 _SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
 _READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
 
@@ -28,7 +29,7 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
 
     Of a lease that is on its way back those that run already took their time as well.
     """
-    if not [vm for vm in vms if vm.history or vm.state in _SAVED or vm.lcm_state in _READING_BACK]:
+    if not [vm for vm in vms if vm.history or vm.state not in _NEW]:
         # By far the most: all that is new boots alike.
         turns = min(1, len(vms)) if exclusion is Exclusion.NONE else len(vms)
         return -(-turns * rates.at(None).boot_ms // MS_PER_S)
