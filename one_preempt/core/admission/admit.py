@@ -37,6 +37,7 @@ PLAIN = LeaseTerms()
 _DONE = VmState.DONE
 _REFUSED, _WAITING = Verdict.REFUSED, LeaseState.WAITING
 RESERVATION_REFUSED = "reservation-refused"
+_id = attrgetter("id")
 # The same is said to newcomers that agree in these.
 _received_by = attrgetter("state", *JUDGED_BY)
 
@@ -101,8 +102,8 @@ def admit(
         desk.receive(list(alike))
     desk.close_gangs()
     return Admission(
-        leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
-        records=tuple(sorted(desk.records, key=lambda record: record.id)),
+        leases=tuple(sorted(desk.leases, key=_id)),
+        records=tuple(sorted(desk.records, key=_id)),
         notes=tuple(desk.notes),
     )
 
@@ -199,7 +200,9 @@ class _AdmissionDesk(Struct):
         namesakes = [
             record for record in self.recorded.values() if record.terms.name in names and record.terms.size > 1
         ]
-        gangs = sorted(self._standing(namesakes), key=lambda record: record.id)
+        if not namesakes:
+            return {}
+        gangs = sorted(self._standing(namesakes), key=_id)
         return {GangKey(record.uid, as_asked(record.terms)): record.vm_ids for record in gangs}
 
     def _leases_of(self, uid: int) -> int:
@@ -319,7 +322,7 @@ def _lease(
         terms=record.terms,
         uid=record.uid,
         gid=record.gid,
-        vm_ids=tuple([vm.id for vm in members]),
+        vm_ids=record.vm_ids if len(members) == len(record.vm_ids) else tuple([vm.id for vm in members]),
         state=LeaseState.REFUSED if refused else LeaseState.WAITING,
         arrived_at_s=record.arrived_at_s,
         explicit=record.explicit,

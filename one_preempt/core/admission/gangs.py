@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -38,17 +38,15 @@ def form_gangs(
     groups: dict[GangKey, list[VirtualMachine]] = {}
     for alike, terms in sorted(candidates, key=_first_id):
         groups.setdefault(GangKey(alike[0].uid, terms), []).extend(alike)
-    named = _by_name(groups)
     complete: list[tuple[GangKey, tuple[VirtualMachine, ...]]] = []
-    waiting: list[tuple[GangKey, tuple[VirtualMachine, ...], str]] = []
+    incomplete: list[GangKey] = []
     extra: list[tuple[VirtualMachine, str]] = []
     for key, vms in groups.items():
         size = key.terms.size
         if key in running:
             surplus = vms
         elif len(vms) < size:
-            namesakes = named[key.uid, key.terms.name]
-            waiting.append((key, tuple(vms), _what_is_missing(key, groups, namesakes)))
+            incomplete.append(key)
             continue
         else:
             complete.append((key, tuple(vms[:size])))
@@ -56,19 +54,23 @@ def form_gangs(
         if surplus:
             members = running.get(key) or tuple([vm.id for vm in vms[:size]])
             extra.extend((vm, _why_extra(key, members)) for vm in surplus)
-    return Gangs(tuple(complete), tuple(waiting), tuple(extra))
+    return Gangs(tuple(complete), tuple(_waiting(incomplete, groups)) if incomplete else (), tuple(extra))
 
 
 def _first_id(candidate: tuple[Sequence[VirtualMachine], LeaseTerms]) -> int:
     return candidate[0][0].id
 
 
-def _by_name(groups: Iterable[GangKey]) -> dict[tuple[int, str], list[GangKey]]:
-    """The gangs of each owner under one NAME, so that thousands of them are not each held against all others."""
+def _waiting(
+    incomplete: Iterable[GangKey], groups: Mapping[GangKey, list[VirtualMachine]]
+) -> Iterator[tuple[GangKey, tuple[VirtualMachine, ...], str]]:
+    """Gangs of which VMs are missing, with what their owner reads."""
+    # By owner and NAME, so that thousands of them are not each held against all others.
     named: dict[tuple[int, str], list[GangKey]] = {}
     for key in groups:
         named.setdefault((key.uid, key.terms.name), []).append(key)
-    return named
+    for key in incomplete:
+        yield key, tuple(groups[key]), _what_is_missing(key, groups, named[key.uid, key.terms.name])
 
 
 def _what_is_missing(key: GangKey, groups: Mapping[GangKey, list[VirtualMachine]], namesakes: Iterable[GangKey]) -> str:

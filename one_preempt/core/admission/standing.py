@@ -60,8 +60,11 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
 
 
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
-    """Every member was granted it: by a rule for it, or by the rights of its owner where it has a LEASE."""
-    return all(_granted_preemption(vm, rules) for vm in _one_of_each(vms))
+    """Every one was granted it: by a rule for it, or by the rights of its owner where it has a LEASE.
+
+    Of members that ask alike one is enough.
+    """
+    return not [vm for vm in vms if not _granted_preemption(vm, rules)]
 
 
 def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
