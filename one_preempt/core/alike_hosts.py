@@ -16,6 +16,7 @@ from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+_ALL_WAIT = LeaseState.WAITING
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 
 # What a VM needs: CPU in hundredths, MiB. None: something tells hosts apart for it.
@@ -117,18 +118,12 @@ class AlikeHosts:
 
     def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
         """The kind of a lease's VMs where they are alike and may go anywhere."""
-        vms, index = state.snapshot.vms, state.hosts.index_by_id
-        waiting: list[VirtualMachine] = []
+        vms = state.snapshot.vms
+        waiting = [vms[vm_id] for vm_id in lease.vm_ids]
         placed: list[VirtualMachine] = []
-        rows: list[int | None] = []
-        for vm_id in lease.vm_ids:
-            vm = vms[vm_id]
-            host_id = vm.host_id
-            if host_id is None:
-                waiting.append(vm)
-            else:
-                placed.append(vm)
-                rows.append(index.get(host_id))
+        if lease.state is not _ALL_WAIT:
+            members, waiting = waiting, [vm for vm in waiting if vm.host_id is None]
+            placed = [vm for vm in members if vm.host_id is not None] if waiting else members
         if waiting and matchmaker.like_the_first(waiting) == len(waiting):
             # One speaks for all.
             del waiting[1:]
@@ -136,7 +131,9 @@ class AlikeHosts:
         cpu_centi, memory_mib, *prefers = next(iter(kinds))
         if len(kinds) > 1 or is_odd or prefers != [(), None, None]:
             return _Seen(lease, None, False, is_odd)
-        anywhere, follows_load = self._accepting.issuperset(rows), False
+        index, accepting = state.hosts.index_by_id, self._accepting
+        anywhere = not placed or accepting.issuperset([index.get(vm.history[-1].host_id) for vm in placed])
+        follows_load = False
         for vm in waiting:
             match = matchmaker.match(vm)
             anywhere = anywhere and self._suits_anywhere(match, room)

@@ -21,9 +21,9 @@ CENTI = 100
 _COUNT_ANEW = frozenset({VmState.STOPPED, VmState.UNDEPLOYED, VmState.SUSPENDED})
 
 
-def counts_anew(vm: VirtualMachine) -> bool:
-    """Its quotas do not count it as running now, and will when it starts."""
-    return vm.state in _COUNT_ANEW
+def owners_counted_anew(vms: Iterable[VirtualMachine]) -> frozenset[tuple[int, int]]:
+    """The user and group ids whose running quotas do not count all of these now, and will once they have started."""
+    return frozenset([(vm.uid, vm.gid) for vm in vms if vm.state in _COUNT_ANEW])
 
 
 # A running quota that is limited: its name, what is used, and the limit.
@@ -65,7 +65,7 @@ class QuotaBook:
     def promise(self, vms: Iterable[VirtualMachine]) -> None:
         """Count `vms` as started."""
         for vm in vms:
-            if counts_anew(vm):
+            if vm.state in _COUNT_ANEW:
                 for key in (("user", vm.uid), ("group", vm.gid)):
                     count, resources = self._promised.get(key, (0, NO_RESOURCES))
                     self._promised[key] = (count + 1, resources + vm.resources)

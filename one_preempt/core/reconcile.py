@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.matching.host_table import changed_rows, host_table
-from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.host import Host, HostCapacity
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.image_transfer import NO_IMAGES_KNOWN, KnownImages
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
@@ -89,21 +89,20 @@ def reconcile(
     admitted = {record.id: records[record.id] for record in admission.records}
     changes = LedgerChanges(
         admitted=tuple(admitted.values()),
-        updated=tuple(record for lease_id, record in updated.items() if lease_id not in admitted),
+        updated=tuple([record for lease_id, record in updated.items() if lease_id not in admitted]),
         closed_actions=settled.closed,
         transitions=_transitions(snapshot, ledger, records, watch),
-        host_capacities=_host_capacities(
-            hosts.hosts if rows is None else [hosts.hosts[row] for row in rows], ledger, now_s
-        ),
+        host_capacities=_host_capacities(hosts, rows, ledger, now_s),
         observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
     footing = concerned.footing
+    gone, renewed = _news(footing.leases, concerned, leases)
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
         hosts=hosts,
-        leases=_merged(footing.leases, concerned, leases),
-        lease_of_vm=_lease_of_vm(footing, concerned, leases),
+        leases=_merged(footing.leases, gone, renewed),
+        lease_of_vm=_lease_of_vm(footing, gone, renewed),
         half_seen_leases=_half_seen(snapshot, records),
         preemptions=ledger.preemptions,
         actions=settled.open,
@@ -113,10 +112,10 @@ def reconcile(
         reservations=ledger.reservations,
         observed_overheads=ledger.observed_overheads,
         discrepancies=_discrepancies(snapshot, settled, admission),
-        records=_merged(footing.records, concerned, records),
+        records=_merged(footing.records, *_news(footing.records, concerned, records)),
         unsettled_lease_ids=unsettled(leases, records, admission),
         images=_images(ledger, now_s),
-        changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
+        changed_lease_ids=_changed_lease_ids(ledger, concerned, gone, renewed),
     )
     return Reconciliation(state, changes)
 
@@ -151,30 +150,36 @@ def _records(
     return dict(sorted(records.items()))
 
 
-def _merged(before: Mapping[int, _Value], concerned: Concerned, now: Mapping[int, _Value]) -> Mapping[int, _Value]:
-    """What was known before, with what is concerned as it is now, by ascending id; the very mapping if nothing is new.
+def _news(
+    before: Mapping[int, _Value], concerned: Concerned, now: Mapping[int, _Value]
+) -> tuple[list[int], dict[int, _Value]]:
+    """Of what is concerned the ids of what is gone, and what is new or another object."""
+    gone = [lease_id for lease_id in concerned.lease_ids if lease_id in before and lease_id not in now]
+    return gone, {lease_id: value for lease_id, value in now.items() if before.get(lease_id) is not value}
+
+
+def _merged(before: Mapping[int, _Value], gone: Sequence[int], renewed: Mapping[int, _Value]) -> Mapping[int, _Value]:
+    """What was known before as it is now, by ascending id; the very mapping if nothing is new.
 
     Else a copy: a state may be looked at after the next one was made.
     """
-    gone = [lease_id for lease_id in concerned.lease_ids if lease_id in before and lease_id not in now]
-    if not gone and not [lease_id for lease_id, value in now.items() if before.get(lease_id) is not value]:
+    if not gone and not renewed:
         return before
     merged = dict(before)
     for lease_id in gone:
         del merged[lease_id]
     last_id = next(reversed(merged), -1)
-    merged.update(now)
-    if not [lease_id for lease_id in now if lease_id < last_id and lease_id not in before]:
+    merged.update(renewed)
+    if not [lease_id for lease_id in renewed if lease_id < last_id and lease_id not in before]:
         return merged
     return dict(sorted(merged.items()))
 
 
-def _lease_of_vm(footing: Footing, concerned: Concerned, leases: Mapping[int, Lease]) -> Mapping[int, int]:
+def _lease_of_vm(footing: Footing, gone: Iterable[int], renewed: Mapping[int, Lease]) -> Mapping[int, int]:
     """The lease of each VM, as `_merged`."""
-    before = [footing.leases[one] for one in concerned.lease_ids if one in footing.leases]
-    left = [one for one in before if one.id not in leases or leases[one.id].vm_ids != one.vm_ids]
     known = footing.leases
-    joined = [one for one in leases.values() if one.id not in known or known[one.id].vm_ids != one.vm_ids]
+    joined = [one for one in renewed.values() if one.id not in known or known[one.id].vm_ids != one.vm_ids]
+    left = [known[lease_id] for lease_id in gone] + [known[one.id] for one in joined if one.id in known]
     if not left and not joined:
         return footing.lease_of_vm
     found = dict(footing.lease_of_vm)
@@ -187,13 +192,13 @@ def _lease_of_vm(footing: Footing, concerned: Concerned, leases: Mapping[int, Le
     return found
 
 
-def _changed_lease_ids(ledger: Ledger, concerned: Concerned, leases: Mapping[int, Lease]) -> frozenset[int] | None:
+def _changed_lease_ids(
+    ledger: Ledger, concerned: Concerned, gone: Iterable[int], renewed: Iterable[int]
+) -> frozenset[int] | None:
     """Leases that are not the objects of the footing, or whose reservations may not be."""
     if concerned.footing is NO_FOOTING or ledger.changed_lease_ids is None:
         return None
-    before = concerned.footing.leases
-    among = (*concerned.lease_ids, *leases)
-    return ledger.changed_lease_ids.union(one for one in among if before.get(one) is not leases.get(one))
+    return ledger.changed_lease_ids.union(gone, renewed)
 
 
 def _transitions(
@@ -206,36 +211,44 @@ def _transitions(
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
-            after = vm.state_name if vm is not None else _DONE if before else ""
-            if after == before or vm_id in unreadable:
+            after = _DONE if vm is None else vm.state_name
+            if after == before:
                 continue
             at_s = reached_s.get((vm_id, after), now_s) if reached_s else now_s
-            if vm is None:
-                found.append(Transition(vm_id, lease_id, at_s, before, after, None, 0))
-            else:
+            if vm is not None:
                 found.append(Transition(vm_id, lease_id, at_s, before, after, vm.host_id, vm.memory_mib))
+            elif before and vm_id not in unreadable:
+                found.append(Transition(vm_id, lease_id, at_s, before, after, None, 0))
     return tuple(found)
 
 
-def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple[HostCapacity, ...]:
-    """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
-    found = []
-    for host in hosts:
-        known = ledger.host_capacities.get(host.id)
-        is_known = (
+def _host_capacities(
+    hosts: HostTable, rows: Iterable[int] | None, ledger: Ledger, now_s: int
+) -> tuple[HostCapacity, ...]:
+    """Capacities that are new or changed in these rows, None: in any; an OFFLINE host shows none and keeps what is
+    known.
+    """
+    found, table, capacities = [], hosts.hosts, ledger.host_capacities
+    for row in range(len(table)) if rows is None else rows:
+        host = table[row]
+        known = capacities.get(host.id)
+        if (
             known is not None
             and host.max_cpu_centi == known.max_cpu_centi
             and host.max_memory_kib == known.max_memory_kib
             and host.total_cpu_centi == known.total_cpu_centi
             and host.total_memory_kib == known.total_memory_kib
-        )
-        if not is_known and host.total_cpu_centi > 0:
+        ):
+            continue
+        if host.total_cpu_centi > 0:
             sizes = (host.max_cpu_centi, host.max_memory_kib, host.total_cpu_centi, host.total_memory_kib)
             found.append(HostCapacity(host.id, now_s, *sizes))
     return tuple(found)
 
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
+    if not (snapshot.problems or settled.failed or admission.notes):
+        return ()
     found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
     found.extend(_failures(settled.failed, snapshot))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)

@@ -78,9 +78,9 @@ class KnownGivingWay:
         """When the last of them leaves each of so many hosts by itself, shape (H,); 0 where none of them is."""
         if self._last_ends_s is None or len(self._last_ends_s) != hosts:
             last_ends_s = [0] * hosts
-            for one in sorted(self._all, key=_ends_s):
-                ends_s = _ends_s(one)
-                for row in one.rows:
+            # In the order of their ends: of each host the last one stays.
+            for ends_s, rows in sorted([(_ends_s(one), one.rows) for one in self._all]):
+                for row in rows:
                     last_ends_s[row] = ends_s
             self._last_ends_s = np.array(last_ends_s, dtype=np.int64)
         return self._last_ends_s

@@ -21,7 +21,7 @@ from one_preempt.core.observed_room import needed_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import Turn, startable
-from one_preempt.core.quotas import counts_anew
+from one_preempt.core.quotas import owners_counted_anew
 
 _UNLOCKED = LockLevel.NONE
 
@@ -86,7 +86,7 @@ class KnownQueue:
                 queue_key(policies, lease, members, use),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
                 is_locked=bool([vm for vm in turn.vms if vm.lock_level is not _UNLOCKED]),
-                counted_anew=frozenset([(vm.uid, vm.gid) for vm in turn.vms if counts_anew(vm)]),
+                counted_anew=owners_counted_anew(turn.vms),
             )
         gone = places.keys() - waiting.keys() if len(places) > len(waiting) else ()
         for lease_id in gone:

@@ -16,6 +16,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -74,14 +75,13 @@ class KnownRooms:
         `resting` VMs are suspended in place. `changed` are the leases that came, went or are other objects since the
         last observation. What is handed out holds until the next one.
         """
-        opened = [one.preemption for one in state.preemptions]
-        preemptors = {one.preemptor_lease_id: one for one in opened}
-        left = [one for preemption in opened for one in preemption.victims if not has_left(state.snapshot, one)]
-        victims = frozenset([victim.lease_id for victim in left])
+        preemptors, victims = _making_room(state) if state.preemptions else ({}, frozenset())
         surroundings = Surroundings(state, policies, rates, resting, preemptors, victims)
         anew = self._begin(surroundings)
         # Of these more is said than they themselves, their reservations and the time tell.
-        preempting = {*preemptors, *victims, *[state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting]}
+        preempting = {*preemptors, *victims}
+        if resting:
+            preempting.update([state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting])
         concerned = set(state.leases) if anew else self._concerned(state, changed)
         if preempting or self._preempting:
             concerned |= (preempting | self._preempting) & state.leases.keys()
@@ -220,6 +220,13 @@ class KnownRooms:
             self._base = base
         if firm_base.tobytes() != self._firm_base.tobytes():
             self._firm_base = firm_base
+
+
+def _making_room(state: ClusterState) -> tuple[dict[int, Preemption], frozenset[int]]:
+    """The preemptions under way by their preemptors, and the leases that have still to leave for these."""
+    opened = [one.preemption for one in state.preemptions]
+    left = [one for preemption in opened for one in preemption.victims if not has_left(state.snapshot, one)]
+    return {one.preemptor_lease_id: one for one in opened}, frozenset([victim.lease_id for victim in left])
 
 
 def _takes_the_same(one: Datastore, before: Datastore, largest_mib: int) -> bool:

@@ -46,11 +46,13 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
     vm_ids = changed_vm_ids(snapshot, last) if last is not None else None
     if last is None or vm_ids is None:
         return Concerned(tuple(sorted(ledger.leases)), tuple(sorted(snapshot.vms)))
-    acting = [record for record in ledger.open_actions.values() if record.kind in _STATE_CHANGING_KINDS]
-    acting += [record for record in last.actions.values() if record.kind in _STATE_CHANGING_KINDS]
-    seen = vm_ids.union([record.vm_id for record in acting]) if acting else vm_ids
-    lease_of_vm = last.lease_of_vm
-    found = {*last.unsettled_lease_ids, *_changed_record_ids(ledger, last), *(record.lease_id for record in acting)}
+    actions = chain(ledger.open_actions.values(), last.actions.values())
+    acting = [record for record in actions if record.kind in _STATE_CHANGING_KINDS]
+    seen, lease_of_vm = vm_ids, last.lease_of_vm
+    found = {*last.unsettled_lease_ids, *_changed_record_ids(ledger, last)}
+    if acting:
+        seen = vm_ids.union([record.vm_id for record in acting])
+        found.update([record.lease_id for record in acting])
     found.update([lease_of_vm[vm_id] for vm_id in seen if vm_id in lease_of_vm])
     new = found
     # Mostly all members of a lease have changed, and there is nobody to add.

@@ -22,8 +22,12 @@ def leases_of_other_vms(
     vms: Mapping[int, VirtualMachine], ledger: Ledger, concerned: Concerned
 ) -> tuple[LeaseRecord, ...]:
     """Those of the concerned leases of which a VM is another by now."""
-    known = (ledger.leases[one] for one in concerned.lease_ids if one in ledger.leases)
-    return tuple([record for record in known if record.ended_at_s is None and _is_of_others(record, vms)])
+    found = []
+    for lease_id in concerned.lease_ids:
+        record = ledger.leases.get(lease_id)
+        if record is not None and record.ended_at_s is None and _is_of_others(record, vms):
+            found.append(record)
+    return tuple(found)
 
 
 def _is_of_others(record: LeaseRecord, vms: Mapping[int, VirtualMachine]) -> bool:

@@ -48,8 +48,9 @@ _STARTED = {
     VmPhase.PAUSED: Progress.DONE,
     VmPhase.FAILED: Progress.FAILED,
 }
-_SUSPEND, _MESSAGE, _FAILED, _ACCEPTED = ActionKind.SUSPEND, ActionKind.MESSAGE, Progress.FAILED, Outcome.ACCEPTED
-_LASTING_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
+_SUSPEND, _MESSAGE, _ACCEPTED = ActionKind.SUSPEND, ActionKind.MESSAGE, Outcome.ACCEPTED
+_TO_ISSUE, _DONE, _FAILED = Progress.TO_ISSUE, Progress.DONE, Progress.FAILED
+_DONE_ONCE_IT_IS_GONE = LEAVING_KINDS | {ActionKind.SUSPEND, ActionKind.LOCK}
 
 # oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
 SETTLING_S = 5
@@ -60,23 +61,20 @@ def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int, 
 
     `state_before` is the name of the state in which the VM was seen last, where that is known.
     """
-    progress = _observed(record, vm)
+    if record.attempts == 0:
+        progress = _TO_ISSUE
+    elif record.kind is _MESSAGE:
+        progress = _by_answer(record)
+    elif vm is None:
+        progress = _DONE if record.kind in _DONE_ONCE_IT_IS_GONE else _FAILED
+    else:
+        progress = _TO_OBSERVE[record.kind](record, vm)
     if record.kind is _SUSPEND and state_before in _AT_REST and progress is not Progress.LASTING:
-        return Progress.DONE
+        return _DONE
     if progress is not _FAILED:
         return progress
     settles = record.outcome is _ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
     return Progress.UNDER_WAY if settles else progress
-
-
-def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
-    if record.attempts == 0:
-        return Progress.TO_ISSUE
-    if record.kind is _MESSAGE:
-        return _by_answer(record)
-    if vm is None:
-        return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else _FAILED
-    return _TO_OBSERVE[record.kind](record, vm)
 
 
 def _by_answer(record: ActionRecord) -> Progress:

@@ -62,8 +62,11 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
 def _reconciled(
     admitted: Lease, vms: list[VirtualMachine], record: LeaseRecord | None, resting: Container[int]
 ) -> Lease:
-    total = Resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
-    state = admitted.state
+    cpu_centi, memory_mib, state = 0, 0, admitted.state
+    for vm in vms:
+        cpu_centi += vm.cpu_centi
+        memory_mib += vm.memory_mib
+    total = Resources(cpu_centi, memory_mib)
     if state is _WAITING:
         preempted = record is not None and record.preempted_by is not None
         state = lease_state(vms, preempted=preempted, in_place=resting)
