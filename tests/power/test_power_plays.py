@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import MatchmakerSettings
 from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.model.ledger import LedgerChanges
@@ -18,6 +20,8 @@ from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, Powe
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
+from one_preempt.simulation.simulator.site import simulation_settings
+from tests.power import power_play
 from tests.power.power_play import BOOT_S, RULES, Counting, PowerPlay, with_policy
 
 ASLEEP, AWAKE, FAILED = PowerPhase.ASLEEP, PowerPhase.AWAKE, PowerPhase.FAILED
@@ -623,3 +627,18 @@ def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_run
     assert sorted(play.host_of(vm) or 0 for vm in vms) == [0, 1]
     assert play.phases() == [AWAKE, AWAKE]
     assert play.store.load(play.cloud.clock.now_s()).power_orders == {}
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP"])
+def test_no_host_goes_to_sleep_while_vms_are_put_off_to_the_next_cycle(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced = msgspec.structs.replace(simulation_settings(), matchmaker=MatchmakerSettings(max_dispatch=1, max_host=0))
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: paced)
+    play = PowerPlay(hosts=4, rules=with_policy(policy))
+    vms = [play.submit() for _ in range(3)]
+    for _ in vms:
+        play.cycle()
+        play.cloud.run_until_ms(play.cloud.clock.now_ms + 1000)
+    assert None not in [play.host_of(vm) for vm in vms]
+    play.until(lambda: len(play.asleep()) == 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
-from one_preempt.core.matching.reasons import while_hosts_come
+from one_preempt.core.matching.reasons import DISPATCH_LIMIT, while_hosts_come
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
@@ -104,7 +104,7 @@ def _keep_floor(power: PowerDraft) -> None:
 
 def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], RoomWanted | None]) -> None:
     idle = _idle_rows(draft, power)
-    if not idle:
+    if not idle or _is_anybody_put_off(draft):
         return
     put_off, late = _put_off(draft, power)
     taken = _scheduled_rows(draft, late)
@@ -123,6 +123,13 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Room
         later = row in power.until_then
         there = "what is scheduled there starts later" if later else "nothing is scheduled there"
         power.let_sleep(row, "idle", f"nothing runs on it, and {there}")
+
+
+def _is_anybody_put_off(draft: PlanDraft) -> bool:
+    """This cycle has started as many VMs as it may: in the next one others start on hosts that are idle now."""
+    match = draft.policies.match
+    is_paced = match.max_dispatch > 0 or match.max_host > 0
+    return is_paced and any(why.code == DISPATCH_LIMIT for why in draft.waits.values())
 
 
 def _spared(draft: PlanDraft, power: PowerDraft, rows: Sequence[int], promised: Mapping[int, int]) -> Iterator[int]:
