@@ -64,18 +64,18 @@ class Matchmaker(SinglePlacement):
         return True
 
     def place_together(
-        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None = None
+        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None = None, *, limited: bool = True
     ) -> tuple[Placement, ...] | Unplaced:
         """Put all of several VMs, or none. The placements are in the order of `vms`.
 
-        One VM alone is placed as `place` does. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
+        One VM alone is placed as `place` does, `limited` as there. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
         single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
         largest first, each on its best host; then, where their VM group has them share one, on the next hosts with
         room for all; else, unless the VMs are alike, a search over the hosts of every VM, which is exhaustive for
         small gangs and is given up at the bounds of `gang.search` for others.
         """
         if len(vms) == 1:
-            alone = self.place(vms[0], room, among)
+            alone = self.place(vms[0], room, among, limited=limited)
             return alone if isinstance(alone, Unplaced) else (alone,)
         gang = self._gangs.by_id(vms)
         ordered = _largest_first(vms, room) if gang is None else gang

@@ -369,7 +369,7 @@ def _placed_anywhere(
     draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None
 ) -> tuple[Placement, ...] | Unplaced:
     """Hosts on which nobody lacks by it what he was promised for later, if there are such: what is due comes first."""
-    anywhere = partial(draft.matchmaker.place_together, vms, draft.room)
+    anywhere = partial(draft.matchmaker.place_together, vms, draft.room, limited=False)
     placed = placed_beside(draft, lease, vms, end_s, anywhere)
     return anywhere() if isinstance(placed, Unplaced) and need_matching(vms) else placed
 

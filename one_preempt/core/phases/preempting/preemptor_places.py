@@ -46,7 +46,7 @@ def placements_for(
     with room.capped(free):
         placed = draft.matchmaker.place_at(wanted.vms, planned, room)
         if isinstance(placed, Unplaced):
-            placed = draft.matchmaker.place_together(wanted.vms, room)
+            placed = draft.matchmaker.place_together(wanted.vms, room, limited=False)
         lacking = frozenset[int]()
         if isinstance(placed, Unplaced):
             lacking = _lacking_rows(draft, wanted.vms, planned)
@@ -127,7 +127,7 @@ def placed_after(
         return placed
     now_s = draft.state.now_s
     end_s = expected_end_s(draft, lease, waiting, now_s)
-    anywhere = partial(draft.matchmaker.place_together, waiting, draft.room)
+    anywhere = partial(draft.matchmaker.place_together, waiting, draft.room, limited=False)
     with draft.room.capped(firm_ceiling(draft, lease, now_s, end_s)):
         placed = placed_beside(draft, lease, waiting, end_s, anywhere)
     if not isinstance(placed, Unplaced):
