@@ -68,8 +68,8 @@ class Matchmaker(SinglePlacement):
     ) -> tuple[Placement, ...] | Unplaced:
         """Put all of several VMs, or none. The placements are in the order of `vms`.
 
-        One VM alone is placed as `place` does, `limited` as there. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
-        single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
+        One VM alone is placed as `place` does, `limited` as there. Several are one request: MAX_DISPATCH and MAX_HOST,
+        which pace single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
         largest first, each on its best host; then, where their VM group has them share one, on the next hosts with
         room for all; else, unless the VMs are alike, a search over the hosts of every VM, which is exhaustive for
         small gangs and is given up at the bounds of `gang.search` for others.
