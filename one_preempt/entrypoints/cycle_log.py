@@ -38,6 +38,7 @@ ACTION_FAILED = "action-failed"
 DATED_AHEAD = "look whether the clock of this machine is right, and check NTP: {}"
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 PAUSED = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
+RESUMED = "resumed: preempting, power actions and bringing images to hosts are allowed again, as configured"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
 
@@ -127,12 +128,9 @@ class CycleLog:
 
     def _tell_pause(self, paused: bool) -> None:
         if paused and not self._paused:
-            self._say(
-                logging.WARNING,
-                PAUSED,
-            )
+            self._say(logging.WARNING, PAUSED)
         elif self._paused and not paused:
-            self._say(logging.INFO, "resumed: preempting and power actions are allowed again, as configured")
+            self._say(logging.INFO, RESUMED)
         self._paused = paused
 
     def _tell_clock(self, now_s: int, leapt_s: int) -> None:

@@ -121,7 +121,7 @@ def led(raft_state: RaftState, paused: bool = False) -> CycleReport:
 def test_that_it_is_paused_is_said_at_the_start_and_at_each_change(caplog: pytest.LogCaptureFixture) -> None:
     paused, going = led(RaftState.SOLO, paused=True), led(RaftState.SOLO)
     stops = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
-    goes_on = "resumed: preempting and power actions are allowed again, as configured"
+    goes_on = "resumed: preempting, power actions and bringing images to hosts are allowed again, as configured"
     assert cycles(caplog, paused, paused, going, going, paused) == [stops, goes_on, stops]
 
 

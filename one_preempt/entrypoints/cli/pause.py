@@ -1,4 +1,4 @@
-"""`pause` and `resume`: the switch that stops preempting and power actions, read by the daemon in every cycle."""
+"""`pause` and `resume`: the switch that stops preempting, power actions and images to hosts, read in every cycle."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ from one_preempt.entrypoints.cli.options import config_option
 from one_preempt.errors import OnePreemptError
 
 PAUSED = "Paused: nothing is preempted, no host is switched, no image brought to a host from the next step on."
+RESUMED = "Resumed: preempting, power actions and bringing images to hosts are allowed again, as configured."
 
 
 @click.command("pause")
 @config_option
 def pause_command(config_path: Path | None) -> None:
     """Stop preempting, power actions and bringing images to hosts at once; placing goes on."""
-    _switch(
-        config_path,
-        True,
-        PAUSED,
-    )
+    _switch(config_path, True, PAUSED)
 
 
 @click.command("resume")
 @config_option
 def resume_command(config_path: Path | None) -> None:
-    """Allow preempting and power actions again."""
-    _switch(config_path, False, "Resumed: preempting and power actions are allowed again, as configured.")
+    """Allow preempting, power actions and bringing images to hosts again."""
+    _switch(config_path, False, RESUMED)
 
 
 def _switch(config_path: Path | None, paused: bool, done: str) -> None:
