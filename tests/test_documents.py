@@ -292,6 +292,17 @@ def test_messages_quoted_in_tables_are_those_of_the_code() -> None:
     assert sorted(part for part in parts if part not in code) == []
 
 
+REFUSALS = re.compile(r"^  refusals:\s*(\{[^}]*\}|(?:\n    .*)+)", re.MULTILINE)
+
+
+def test_every_reason_to_wait_that_a_scenario_expects_is_on_the_page_on_trouble() -> None:
+    scenarios = "\n".join(path.read_text() for path in sorted((ROOT / "tests/scenarios").glob("*.yaml")))
+    codes = {code for found in REFUSALS.findall(scenarios) for code in re.findall(r"\d+: ([a-z][a-z-]+)", found)}
+    assert len(codes) > 40
+    page = (ROOT / "docs/administrator/troubleshoot.md").read_text()
+    assert sorted(code for code in codes if f"`{code}`" not in page) == []
+
+
 # -- figures and the worked examples ----------------------------------------------------------------------
 
 
