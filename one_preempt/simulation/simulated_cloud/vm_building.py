@@ -93,7 +93,7 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     state = VmState.HOLD if hold else VmState.PENDING
     vm = SimVm(
         vm_id, caller.uid, caller.gid, caller.name, gname, name, state=state, prev_state=state,
-        stime_s=cloud.now_s, template=template, user_template=left, taken=taken_as_asked(template),
+        stime_s=cloud.now_s, template=template, user_template=left,
     )  # fmt: skip
     if hold:
         template["SUBMIT_ON_HOLD"] = ["YES"]
@@ -104,6 +104,7 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
         addressing.complete_nics(cloud, vm)
         _complete_context(cloud, vm)
         _join_vm_group(cloud, vm)
+    vm.taken = taken_as_asked(template)
     set_automatic_requirements(cloud, vm)
     vm.sched_actions = [_sched_action(vm, index, action) for index, action in enumerate(sched_actions)]
     return vm

@@ -38,10 +38,10 @@ _DONE = VmState.DONE
 _RAFT_STATES = {int(state): state for state in RaftState}
 
 
-# What a plain VM is told by, wherever it is: its requirements, its user template, which is one object for all of a gang
-# and replaced as a whole, its lock, mark to move, user and group. Whether it is plain never changes.
-_Description = tuple[list[Attribute] | None, tuple[TemplateDict, SimLock | None, bool, int, int]]
-_told_of = attrgetter("user_template", "lock", "resched", "uid", "gid")
+# What a plain VM is told by, wherever it is: its user template, which is one object for all of a gang and replaced as a
+# whole, its requirements, lock, mark to move, user and group. Whether it is plain never changes.
+_Description = tuple[TemplateDict, list[Attribute] | None, tuple[SimLock | None, bool, int, int]]
+_told_of = attrgetter("lock", "resched", "uid", "gid")
 
 
 class SimulatedPoolReader:
@@ -152,12 +152,12 @@ class SimulatedPoolReader:
                 seen.pop(vm_id, None)
                 described.pop(vm_id, None)
                 continue
-            told = vm.template.get("AUTOMATIC_REQUIREMENTS"), _told_of(vm)
+            told = vm.user_template, vm.template.get("AUTOMATIC_REQUIREMENTS"), _told_of(vm)
             known, like = described.get(vm_id), seen.get(vm_id)
             if known is None:
                 # As the last VM of which that was so, if it is of the same gang.
                 known, like = self._last_plain
-            if told == known and like is not None:
+            if known is not None and like is not None and told[0] is known[0] and told == known:
                 described[vm_id], seen[vm_id] = known, moved_vm(vm, like)
             else:
                 seen[vm_id] = made = observed_vm(vm)
