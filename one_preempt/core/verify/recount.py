@@ -99,7 +99,7 @@ class Recount:
             else:
                 self.to_nowhere.append(action)
 
-    def starting_vm_ids(self) -> Set[int]:
+    def starting_vm_ids(self) -> set[int]:
         """The VMs that the plan starts."""
         return {action.vm_id for starts in self.starts_by_lease.values() for action in starts}
 
