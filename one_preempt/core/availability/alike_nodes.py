@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain
 
 from msgspec import Struct
@@ -37,12 +37,21 @@ class AlikeNodes:
         self._taken: dict[int, tuple[HeldNodes, ...]] = {}
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
+        self._given_anew: set[int] = set()
         self._shields: list[HeldNodes] = []
         self._without: tuple[int, tuple[int, ...], AvailabilityProfile] | None = None
 
     def held(self) -> Mapping[int, HeldNodes]:
         """Who has or is promised nodes that were not `taken`, by lease; not to be changed."""
         return self._held
+
+    def given_anew(self) -> Set[int]:
+        """Who of them was given nodes since it was said of him that all know what he has; not to be changed."""
+        return self._given_anew
+
+    def all_know(self, lease_ids: Iterable[int]) -> None:
+        """Everybody who has to knows what is held for these leases."""
+        self._given_anew.difference_update(lease_ids)
 
     def fits_without(self, lease_ids: tuple[int, ...], nodes: int, start_s: int, end_s: int | None) -> bool:
         """Would so many be free all the time between two instants if nothing were held for these leases?
@@ -127,6 +136,7 @@ class AlikeNodes:
     def take_out(self, lease_id: int) -> HeldNodes:
         """Give back what is held for the lease although nobody is to have it: it is held otherwise from now on."""
         held = self._held.pop(lease_id)
+        self._given_anew.discard(lease_id)
         self.profile.release(held.start_s, held.end_s, held.nodes)
         return held
 
@@ -201,6 +211,7 @@ class AlikeNodes:
         held = HeldNodes(request.demand, start_s, request.end_s(start_s))
         self.profile.reserve(held.start_s, held.end_s, held.nodes)
         self._held[request.lease_id] = held
+        self._given_anew.add(request.lease_id)
         self._freed_when_placed[request.lease_id] = self._times_freed
 
     def take(self, lease_id: int, stays: Iterable[HeldNodes]) -> None:

@@ -55,3 +55,18 @@ def test_what_is_free_without_some_is_what_is_free_when_they_have_nothing(
                 anew.take_out(lease_id)
         for _ in range(2):
             assert told.fits_without(without, wanted, start_s, end_s) == anew.profile.fits(wanted, start_s, end_s)
+
+
+def test_who_was_given_nodes_is_told_until_all_know_of_it() -> None:
+    nodes = AlikeNodes(NODES)
+    for lease_id in LEASES:
+        assert nodes.place(TimedRequest(lease_id, 4, 10), 0) == 10 * lease_id
+    assert nodes.given_anew() == set(LEASES)
+
+    nodes.all_know(LEASES)
+    nodes.withdraw(0)
+    assert not nodes.given_anew()
+    assert nodes.bring_forward(TimedRequest(1, 4, 10), 0) == 0
+    assert nodes.given_anew() == {1}
+    nodes.withdraw(1)
+    assert not nodes.given_anew()

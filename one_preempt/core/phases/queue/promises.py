@@ -56,12 +56,14 @@ def _unwritten(draft: PlanDraft, promised: Set[int]) -> Set[int]:
     alike, stays, reservations = draft.timeline.alike, draft.timeline.stays, draft.state.reservations
     if alike is None:
         return promised
-    held = alike.held()
-    return {
+    held, given_anew = alike.held(), promised & alike.given_anew()
+    unwritten = {
         lease_id
-        for lease_id in promised
+        for lease_id in given_anew
         if not _is_written(held[lease_id], stays.get(lease_id, ()), reservations.get(lease_id, ()))
     }
+    alike.all_know(given_anew - unwritten)
+    return unwritten
 
 
 def _is_written(held: HeldNodes, known: tuple[Stay, ...], reserved: tuple[Reservation, ...]) -> bool:
