@@ -6,49 +6,61 @@ looked at again, for some may suit the lease that did not before.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from operator import is_
 
 from msgspec import Struct
 
+from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.matching.host_match import HostMatch
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.queue_turn import Turn
 
 
-class SearchedFor(Struct, frozen=True, eq=False):
-    """A lease with its VMs, for how long, which hosts suit these, and what else was told of hosts.
+class _SearchedFor(Struct, frozen=True, eq=False):
+    """A request, which hosts suit its VMs, and what else was told of hosts.
 
-    A lease and a match are the very objects of before where nothing of them has changed.
+    A lease and a match are the very objects of before where nothing of them has changed; so is mostly a request.
     """
 
-    lease: Lease
-    duration_s: int | None
-    matches: tuple[HostMatch, ...]
-    told: tuple[Hashable, ...]
+    request: TimedRequest[Turn]
+    matches: Sequence[HostMatch]
+    told: Sequence[Hashable]
 
-    def is_the_same_as(self, other: SearchedFor) -> bool:
+    def asks_the_same(self, request: TimedRequest[Turn]) -> bool:
+        """The same lease with the same VMs, for as long."""
+        known = self.request
+        return request.demand.lease is known.demand.lease and request.duration_s == known.duration_s
+
+    def was_told(self, matches: Sequence[HostMatch], told: Sequence[Hashable]) -> bool:
         """Would the same be found on the same hosts?"""
-        return (
-            self.lease is other.lease
-            and self.duration_s == other.duration_s
-            and len(self.matches) == len(other.matches)
-            and all(map(is_, self.matches, other.matches))
-            and self.told == other.told
-        )
+        return len(matches) == len(self.matches) and all(map(is_, matches, self.matches)) and told == self.told
 
 
 class KnownSearches:
     """The last search for each lease. Without it more is searched, and the same is found."""
 
     def __init__(self) -> None:
-        self._known: dict[int, SearchedFor] = {}
+        self._known: dict[int, _SearchedFor] = {}
 
-    def is_another(self, asked: SearchedFor, leases: int) -> bool:
-        """Is something else searched for than the last time? Of no more leases than twice as many as there are."""
-        known = self._known.get(asked.lease.id)
-        if known is not None and known.is_the_same_as(asked):
+    def is_another(
+        self,
+        request: TimedRequest[Turn],
+        leases: int,
+        matches: Sequence[HostMatch] = (),
+        told: Sequence[Hashable] = (),
+    ) -> bool:
+        """Is something else searched for than the last time? Of no more leases than twice as many as there are.
+
+        `matches` are the hosts that suit each kind of its VMs; none where hosts are counted.
+        """
+        known = self._known.get(request.lease_id)
+        if (
+            known is not None
+            and (known.request is request or known.asks_the_same(request))
+            and (not matches or known.was_told(matches, told))
+        ):
             return False
         if len(self._known) > 2 * leases:
             self._known.clear()
-        self._known[asked.lease.id] = asked
+        self._known[request.lease_id] = _SearchedFor(request, matches, told)
         return True

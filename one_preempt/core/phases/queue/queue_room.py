@@ -14,10 +14,8 @@ from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.vm_groups import group_rules, role_of
-from one_preempt.core.memory.known_searches import SearchedFor
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -191,21 +189,20 @@ class QueueRoom:
 
     def _is_another_search(self, request: TimedRequest[Turn]) -> bool:
         """Is it looked for with anything else than the last time? What it is now is remembered."""
-        draft, turn = self._draft, request.demand
+        draft, turn, searches = self._draft, request.demand, self._draft.memory.searches
+        if self._alike is not None:
+            # Where hosts are counted all of them suit.
+            return searches.is_another(request, len(draft.state.leases))
         told: list[Hashable] = []
-        matches: list[HostMatch] = []
-        # Where hosts are counted all of them suit.
-        if self._alike is None:
-            of_kinds = turn.vms[:1] if draft.matchmaker.are_alike(turn.vms) else turn.vms
-            matches = [draft.matchmaker.match(vm) for vm in of_kinds]
-            if draft.power is not None:
-                told += [draft.power.visible(one.mask, turn.lease.id).tobytes() for one in matches]
-            for vm in of_kinds:
-                rules = group_rules(vm, draft.room)
-                if rules is not None:
-                    told += [role_of(vm, draft.state.snapshot), rules.mask.tobytes()]
-        asked = SearchedFor(turn.lease, request.duration_s, tuple(matches), tuple(told))
-        return draft.memory.searches.is_another(asked, len(draft.state.leases))
+        of_kinds = turn.vms[:1] if draft.matchmaker.are_alike(turn.vms) else turn.vms
+        matches = [draft.matchmaker.match(vm) for vm in of_kinds]
+        if draft.power is not None:
+            told += [draft.power.visible(one.mask, turn.lease.id).tobytes() for one in matches]
+        for vm in of_kinds:
+            rules = group_rules(vm, draft.room)
+            if rules is not None:
+                told += [role_of(vm, draft.state.snapshot), rules.mask.tobytes()]
+        return searches.is_another(request, len(draft.state.leases), matches, told)
 
     def _given_up(
         self, request: TimedRequest[Turn], before_s: int, promised: SlotReservation | None
