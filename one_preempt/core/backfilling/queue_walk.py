@@ -37,6 +37,7 @@ class QueueWalk(Struct, frozen=True):
         before = availability.starts_of([request.lease_id for request in queue])
         kept = self._kept_promises(queue, before, availability, now_s)
         starting: list[int] = []
+        waiting: list[int] = []
         promised: list[PromisedStart] = []
         turns = iter(queue)
         for request in turns:
@@ -47,6 +48,7 @@ class QueueWalk(Struct, frozen=True):
             else:
                 start_s = availability.place(request, now_s)
             if start_s is None:
+                waiting.append(lease_id)
                 # Whoever asks for what there is not holds nobody up.
                 if not (self.overtaking or availability.is_hopeless(request)):
                     break
@@ -59,12 +61,12 @@ class QueueWalk(Struct, frozen=True):
                 if not self.overtaking or len(promised) == self.promises:
                     break
         behind = list(turns)
-        if self.overtaking and behind:
-            tried = availability.worth_trying(behind, now_s)
+        if behind:
+            tried = availability.worth_trying(behind, now_s) if self.overtaking else ()
             starting += [request.lease_id for request in tried if availability.place_at(request, now_s)]
+            started = frozenset(starting)
+            waiting += [request.lease_id for request in behind if request.lease_id not in started]
         availability.unshield()
-        served = {*starting, *[one.lease_id for one in promised]}
-        waiting = [request.lease_id for request in queue if request.lease_id not in served]
         return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
 
     def _kept_promises(
