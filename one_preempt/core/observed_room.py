@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from one_preempt.core.suspendable import are_on_shared_storage, ways_out
 from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
+_amounts_of = attrgetter("cpu_centi", "memory_mib")
 
 # What the queue promised does not hold for who waits no more, and may never again.
 OUT_OF_QUEUE = frozenset({LeaseState.INCOMPLETE, LeaseState.REFUSED, LeaseState.PAUSED_BY_OWNER})
@@ -160,7 +162,7 @@ def _copies_s(rules: ImageStagingRules, lease: Lease, vms: Sequence[VirtualMachi
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
     """What each VM takes: CPU in hundredths, MiB."""
-    return tuple([(vm.cpu_centi, vm.memory_mib) for vm in vms])
+    return tuple(map(_amounts_of, vms))
 
 
 def _running_stay(

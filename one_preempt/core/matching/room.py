@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+_vm_id = attrgetter("vm_id")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -148,7 +150,7 @@ class Room:
         """Charge placements of VMs that take as much capacity as `vm` does, and nothing else: so many on these rows."""
         before = self.placed.copy()
         self._charge_alike(vm, vms_by_row)
-        self.placed.update({placement.vm_id: placement for placement in placements})
+        self.placed.update(zip(map(_vm_id, placements), placements, strict=True))
 
         def undo(room: Room) -> None:
             room._charge_alike(vm, {row: -vms for row, vms in vms_by_row.items()})

@@ -147,7 +147,7 @@ class PlanDraft(Struct, dict=True):
 
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""
-        return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+        return list(map(self.state.snapshot.vms.__getitem__, lease.vm_ids))
 
     def startable(self, lease: Lease) -> Sequence[VirtualMachine]:
         """The members that are to be started: none while one that waits may not be, for a gang starts together."""
@@ -202,6 +202,11 @@ class PlanDraft(Struct, dict=True):
     def matched(self) -> MatchedDraft:
         """What is known of devices, cores and places beside VM groups."""
         return MatchedDraft(self.state, self.matchmaker)
+
+    @property
+    def has_matched(self) -> bool:
+        """Was anything asked yet of what is `matched`?"""
+        return "matched" in self.__dict__
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

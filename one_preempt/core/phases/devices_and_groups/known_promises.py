@@ -17,11 +17,12 @@ from one_preempt.core.phases.reservations.stays import vms_of_stay
 
 def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
     """What is known of them; None where there are none."""
-    if draft.matched.promises is None:
-        if not (draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts):
-            return None
-        if next(_stays_ahead(draft), None) is None:
-            return None
+    concerns_some = bool(draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts)
+    if not (concerns_some or draft.has_matched):
+        # As in most clouds: nobody has asked before.
+        return None
+    if draft.matched.promises is None and (not concerns_some or next(_stays_ahead(draft), None) is None):
+        return None
     return known_promises(draft)
 
 

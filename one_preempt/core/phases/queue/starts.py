@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
@@ -22,14 +22,15 @@ def tried_lately(draft: PlanDraft) -> Set[int | None]:
     return draft.tried_lately
 
 
-def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
-    """Add the actions that put the VMs of a lease on the hosts found for them."""
+def start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], placed: Sequence[Placement]) -> None:
+    """Add the actions that put the VMs of a lease on the hosts found for them; `placed` are in the order of `vms`."""
     returning = lease.state in RETURNING_STATES
-    reason, known = _why_here(lease, returning), draft.state.snapshot.vms
-    for placement in placed:
-        vm = known[placement.vm_id]
-        draft.actions.append(draft.deploy(placement, vm, lease, start_id(vm, returning=returning), reason))
-    draft.quotas.promise(list(vms))
+    reason = _why_here(lease, returning)
+    draft.actions += [
+        draft.deploy(placement, vm, lease, start_id(vm, returning=returning), reason)
+        for vm, placement in zip(vms, placed, strict=True)
+    ]
+    draft.quotas.promise(vms)
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)
 
