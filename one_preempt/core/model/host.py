@@ -138,7 +138,10 @@ class Host(Struct, frozen=True):
 
 # All of a host that does not change because VMs come and go there. Who asks nothing about load finds the same wherever
 # this is the same.
-lasting_of = attrgetter("name", "state", "cluster_id", "max_cpu_centi", "max_memory_kib", "attributes")
+lasting_of = attrgetter(
+    "name", "state", "cluster_id", "max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib",
+    "attributes",
+)  # fmt: skip
 
 
 class HostCapacity(Struct, frozen=True):

@@ -81,6 +81,26 @@ def test_a_host_that_was_changed_is_read_once_for_all_kinds_of_vms(monkeypatch: 
     assert len(read) == 4 * 20
 
 
+def test_of_which_hosts_more_than_the_load_has_changed_is_known_of_tables_in_turn_and_of_any_two() -> None:
+    first = table_after({number: host(number) for number in range(5)}, None)
+    now = {
+        **dict(enumerate(first.hosts)),
+        0: LOADED,
+        1: replace(host(1), state=HostState.DISABLED),
+        2: replace(host(2), max_cpu_centi=100),
+        3: replace(host(3), attributes={"TEMPLATE/RACK": ("A",)}),
+    }
+    second = table_after(now, first)
+    third = table_after({**now, 4: replace(host(4), running_vms=1)}, second)
+
+    assert (second.rows_since(first), second.turned_since(first)) == ([0, 1, 2, 3], [1, 2, 3])
+    assert (third.rows_since(second), third.turned_since(second)) == ([4], [])
+    assert third.turned_since(first) == [1, 2, 3]
+    assert second.ids is third.ids
+    assert second.capacity is third.capacity
+    assert second.accepts_vms is third.accepts_vms
+
+
 def test_a_host_in_place_of_another_one_is_not_followed() -> None:
     first = cloud([EMPTY, host(1)])
     assert following(first, cloud([EMPTY, host(2)])) is None
