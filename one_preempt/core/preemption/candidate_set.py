@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,13 @@ import numpy as np
 from one_preempt.core.preemption.candidate_table import CandidateTable, table_of
 from one_preempt.core.preemption.first_fit import first_fit
 from one_preempt.core.preemption.packing import Packing
-from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import (
+    BoolArray,
+    IntArray,
+    PreemptableLease,
+    PreemptionProblem,
+    freed_by_host,
+)
 from one_preempt.core.preemption.slot_demand import SlotDemand, slot_demands, volume_demands
 
 # How many numbers the rooms of the subsets looked at together may take.
@@ -48,7 +53,7 @@ def _makes_room(problem: PreemptionProblem, packing: Packing, leases: Sequence[P
 
 def _meets(problem: PreemptionProblem, demands: Sequence[SlotDemand], leases: Sequence[PreemptableLease]) -> BoolArray:
     """Shape (2^n,): every demand has its slots once the leases of the subset have left."""
-    freed = _freed_by_host(leases)
+    freed = freed_by_host(leases)
     slots = np.array([_slots_elsewhere(problem, demand, freed) for demand in demands])[:, None]
     by_bits: dict[tuple[int, ...], IntArray] = {}
     for kind, count in _kinds_of_hosts(problem, demands, freed).items():
@@ -73,17 +78,6 @@ class _HostKind(NamedTuple):
     free: tuple[int, ...]
     freed: tuple[tuple[int, tuple[int, ...]], ...]
     allowed: tuple[bool, ...]
-
-
-def _freed_by_host(leases: Sequence[PreemptableLease]) -> dict[int, dict[int, tuple[int, ...]]]:
-    """For each host with VMs of `leases`: what each of them would free there, by their bits, ascending."""
-    freed: dict[int, dict[int, tuple[int, ...]]] = {}
-    for bit, lease in enumerate(leases):
-        for host, amounts in zip(lease.host_index.tolist(), lease.releases.tolist(), strict=True):
-            on_host = freed.setdefault(host, {})
-            before = on_host.get(bit)
-            on_host[bit] = tuple(amounts) if before is None else tuple(map(add, before, amounts))
-    return freed
 
 
 def _kinds_of_hosts(

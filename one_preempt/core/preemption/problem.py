@@ -7,6 +7,9 @@ with an amount (PCI devices: see `device_dimensions`). Everything here is counte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import add
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -37,6 +40,17 @@ class PreemptableLease(Struct, frozen=True, eq=False):
     releases: IntArray
     reschedules: bool = True
     worth: int = 0
+
+
+def freed_by_host(leases: Sequence[PreemptableLease]) -> dict[int, dict[int, tuple[int, ...]]]:
+    """For each host with VMs of `leases`: what each of them would free there, by their positions, ascending."""
+    freed: dict[int, dict[int, tuple[int, ...]]] = {}
+    for position, lease in enumerate(leases):
+        for host, amounts in zip(lease.host_index.tolist(), lease.releases.tolist(), strict=True):
+            on_host = freed.setdefault(host, {})
+            before = on_host.get(position)
+            on_host[position] = tuple(amounts) if before is None else tuple(map(add, before, amounts))
+    return freed
 
 
 class PreemptionProblem(Struct, frozen=True, eq=False):

@@ -13,13 +13,13 @@ The sets that attain the bounds are returned as well: they are where a greedy se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 from msgspec import Struct
 
-from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem, freed_by_host
 from one_preempt.core.preemption.slot_demand import SlotDemand
 
 ENUMERATED_LEASES_PER_HOST = 10
@@ -34,7 +34,7 @@ class Cover(Struct, frozen=True):
 
 
 class _HostShare(Struct, frozen=True, eq=False):
-    """What the leases at `positions` can do on one host.
+    """What the leases at `positions` can do on one host; hosts that are alike have the very same.
 
     Attributes:
         positions: The m leases with VMs there.
@@ -43,6 +43,7 @@ class _HostShare(Struct, frozen=True, eq=False):
         idle: The slots that are.
         gain: The slots that all of them free together, at least 1.
         freed: Shape (2^m,): the slots that each subset frees; None where they are too many to list.
+        most_freed: Shape (m,): at most so many slots does each add, whatever else leaves.
     """
 
     positions: tuple[int, ...]
@@ -51,6 +52,7 @@ class _HostShare(Struct, frozen=True, eq=False):
     idle: int
     gain: int
     freed: IntArray | None
+    most_freed: IntArray
 
 
 class SlotCover:
@@ -61,12 +63,15 @@ class SlotCover:
         self._demand = demand
         self._missing = demand.count - int(idle.sum())
         self._shares = _host_shares(problem, demand, leases, idle) if self._missing > 0 else []
+        self._most_freed = np.zeros(len(leases), dtype=np.int64)
+        for share in self._shares:
+            self._most_freed[list(share.positions)] += share.most_freed
 
     def cheapest(self, costs: Sequence[int]) -> Cover:
         """The lower bound on the cost of meeting the demand, given the cost of each lease; 0 if nothing is missing."""
         if self._missing <= 0:
             return Cover(0, ())
-        by_lease = _by_lease(self._demand, self._shares, costs, self._missing)
+        by_lease = _by_lease(self._most_freed, costs, self._missing)
         by_host = _by_host(self._demand, self._shares, costs, self._missing)
         return Cover(max(by_lease.cost, by_host.cost), tuple(dict.fromkeys((*by_lease.picks, *by_host.picks))))
 
@@ -75,22 +80,33 @@ def _host_shares(
     problem: PreemptionProblem, demand: SlotDemand, leases: Sequence[PreemptableLease], idle: IntArray
 ) -> list[_HostShare]:
     """The hosts on which some leases together free a slot."""
-    released_on: dict[int, dict[int, IntArray]] = {}
-    for position, lease in enumerate(leases):
-        for host, released in zip(lease.host_index.tolist(), lease.releases, strict=True):
-            on_host = released_on.setdefault(host, {})
-            on_host[position] = on_host[position] + released if position in on_host else released
+    freed, free = freed_by_host(leases), problem.free.tolist()
+    # In most clouds there are few kinds of hosts.
+    known: dict[tuple[object, ...], _HostShare | None] = {}
     shares = []
-    for host in sorted(host for host in released_on if demand.allowed[host]):
-        released = np.array(list(released_on[host].values()))
-        free = problem.free[host]
-        gain = int(demand.slots((free + released.sum(axis=0))[None])[0] - idle[host])
-        if gain:
-            freed = None
-            if len(released) <= ENUMERATED_LEASES_PER_HOST:
-                freed = demand.slots(free + _of_subsets(released)) - idle[host]
-            shares.append(_HostShare(tuple(released_on[host]), released, free, int(idle[host]), gain, freed))
+    for host in sorted(host for host in freed if demand.allowed[host]):
+        kind = tuple(free[host]), tuple(freed[host].items())
+        if kind not in known:
+            known[kind] = _host_share(demand, problem.free[host], freed[host], int(idle[host]))
+        share = known[kind]
+        if share is not None:
+            shares.append(share)
     return shares
+
+
+def _host_share(
+    demand: SlotDemand, free: IntArray, freed: Mapping[int, tuple[int, ...]], idle: int
+) -> _HostShare | None:
+    """The same of one host; None where they free none."""
+    released = np.array(list(freed.values()), dtype=np.int64)
+    gain = int(demand.slots((free + released.sum(axis=0))[None])[0]) - idle
+    if not gain:
+        return None
+    by_subset = None
+    if len(released) <= ENUMERATED_LEASES_PER_HOST:
+        by_subset = demand.slots(free + _of_subsets(released)) - idle
+    most_freed = _most_freed(demand, released, free, idle, gain)
+    return _HostShare(tuple(freed), released, free, idle, gain, by_subset, most_freed)
 
 
 def _of_subsets(amounts: IntArray) -> IntArray:
@@ -101,36 +117,35 @@ def _of_subsets(amounts: IntArray) -> IntArray:
     return sums
 
 
-def _most_freed(demand: SlotDemand, share: _HostShare) -> IntArray:
+def _most_freed(demand: SlotDemand, released: IntArray, free: IntArray, idle: int, gain: int) -> IntArray:
     """For each lease, shape (m,): at most so many slots does it add on the host, whatever else leaves.
 
     In one dimension floor((a + x + y)/d) <= floor(a/d) + ceil(x/d) + ceil(y/d), and the others only lessen it; the
     dimension that says least is taken. `surplus` is what that dimension would offer already.
     """
-    least = np.full(len(share.positions), share.gain, dtype=np.int64)
+    least = np.full(len(released), gain, dtype=np.int64)
     for r in np.flatnonzero(demand.need):
-        surplus = max(0, int(share.free[r] // demand.need[r]) - share.idle)
-        most = np.minimum(-(-share.released[:, r] // demand.need[r]) + surplus, share.gain)
+        surplus = max(0, int(free[r] // demand.need[r]) - idle)
+        most = np.minimum(-(-released[:, r] // demand.need[r]) + surplus, gain)
         least = most if most.sum() < least.sum() else least
     return least
 
 
-def _by_lease(demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int) -> Cover:
+def _by_lease(most_freed: IntArray, costs: Sequence[int], missing: int) -> Cover:
     """Whole leases with the slots that each frees at most, on all hosts together."""
-    weights = np.zeros(len(costs), dtype=np.int64)
-    for share in shares:
-        weights[list(share.positions)] += _most_freed(demand, share)
-    table = _Knapsack(weights, costs, missing)
+    table = _Knapsack(most_freed, costs, missing)
     return _cover(int(table.cost[missing]), table.taken(missing))
 
 
 def _by_host(demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int) -> Cover:
     """Each host on its own with its part of the leases' costs, and the hosts combined."""
-    parts = _parts_of_costs(shares, costs)
-    tables = [
-        _host_table(demand, share, np.array(part, dtype=np.int64), min(share.gain, missing))
-        for share, part in zip(shares, parts, strict=True)
-    ]
+    tables, known = [], dict[tuple[int, tuple[int, ...]], _Subsets | _Fractions]()
+    for share, part in zip(shares, _parts_of_costs(shares, costs), strict=True):
+        # Hosts that are alike mostly have the same part of the costs, too.
+        alike = (id(share), tuple(part))
+        if alike not in known:
+            known[alike] = _host_table(demand, share, np.array(part, dtype=np.int64), min(share.gain, missing))
+        tables.append(known[alike])
     least = np.full(missing + 1, _UNREACHABLE, dtype=np.int64)
     least[0] = 0
     wanted = np.arange(missing + 1)
