@@ -97,9 +97,13 @@ class AvailabilityProfile:
         From `held_from_s` on it may overlap itself, so only what is free before counts; nothing has to be released.
         None where there is no such instant. What is held must not be overbooked.
         """
+        behind = bisect_left(self._times, held_from_s)
+        if amount > max(self._free[:behind], default=0):
+            # There is nowhere so much, however short: so it is with most that wait.
+            return None
         not_before_s = max(not_before_s, self._times[0])
         wanted_s = END_OF_TIME_S if duration_s is None else duration_s
-        begins_s = self._first_gap(amount, wanted_s, not_before_s, bisect_left(self._times, held_from_s))
+        begins_s = self._first_gap(amount, wanted_s, not_before_s, behind)
         return begins_s if begins_s is not None and begins_s < held_from_s else None
 
     def _first_gap(self, amount: int, wanted_s: int, not_before_s: int, behind: int) -> int | None:
