@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -48,7 +48,7 @@ class Availability(Protocol[AnyDemand]):
         """Give back what `shield` kept."""
 
 
-class PromisedStart(NamedTuple):
+class PromisedStart(Struct, frozen=True):
     """A lease that waits for a start that is held for it, and the start it was promised before, if any."""
 
     lease_id: int
