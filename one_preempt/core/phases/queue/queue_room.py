@@ -66,7 +66,7 @@ class QueueRoom:
         turn = request.demand
         unplaced = self.unplaced.get(turn.id)
         # Pace alone keeps it, until the next cycle: nobody behind who knows no pace takes its room.
-        is_put_off = unplaced is not None and unplaced.is_put_off and self._others_are_not_paced
+        is_put_off = unplaced is not None and unplaced.is_put_off and request.lease_id in self._before_unpaced
         is_promised = unplaced is None or is_put_off or lacks_room(unplaced)
         if turn.marked or self._draft.timeline.is_empty or not is_promised:
             return None
@@ -171,9 +171,10 @@ class QueueRoom:
             self._alike.unshield()
 
     @cached_property
-    def _others_are_not_paced(self) -> bool:
-        """Somebody in the queue is never put off to the next cycle."""
-        return any(not one.demand.is_paced for one in self._queue)
+    def _before_unpaced(self) -> frozenset[int]:
+        """The leases behind which somebody stands in the queue who is never put off to the next cycle."""
+        last = max((place for place, one in enumerate(self._queue) if not one.demand.is_paced), default=0)
+        return frozenset(one.lease_id for one in self._queue[:last])
 
     # -- later -----------------------------------------------------------------------------------------------
 
