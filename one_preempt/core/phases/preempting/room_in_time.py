@@ -40,6 +40,7 @@ from one_preempt.core.phases.room_wanted import RoomWanted
 MATCHED_EARLY = 40
 STILL_THERE = "a lease that should have left its hosts is still there, and it is not known for how long"
 _IS_THERE = "another lease is on its hosts, and it is not known for how long"
+_PAUSED = "another lease is on its hosts, and preempting is paused"
 
 
 def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
@@ -58,8 +59,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
             if elsewhere is not None:
                 make_room_in_time(draft, lease, vms, elsewhere)
                 return
-            text = STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
-            warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}: {text}")
+            warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}: {_who_is_there(draft, lease, stay)}")
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
@@ -133,6 +133,12 @@ def _is_barred(draft: PlanDraft, lease: Lease, stay: Stay, in_its_way: Leaving) 
     for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
         free[rows.index(row)] -= amounts
     return bool((free < 0).any())
+
+
+def _who_is_there(draft: PlanDraft, lease: Lease, stay: Stay) -> str:
+    if draft.state.paused and lease.preempts:
+        return _PAUSED
+    return STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
 
 
 def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
