@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, repeat
-from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -23,21 +21,21 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
-from one_preempt.core.model.outcome import NOTHING_DONE, Outcome
-from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
+from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.plan import Action, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.owner_use.measuring import with_use
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
-from one_preempt.core.reconciliation.observation import VICTIM_KINDS
-from one_preempt.core.reconciliation.ready_actions import is_unissued, ready_actions
+from one_preempt.core.reconciliation.ready_actions import is_unissued
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
 from one_preempt.core.sound_part import sound_part
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
+from one_preempt.enactment.action_enactment import ActionEnactment
 from one_preempt.enactment.power_enactment import PowerResults
 from one_preempt.ports import (
     CallResult,
@@ -45,10 +43,6 @@ from one_preempt.ports import (
 )
 from one_preempt.surroundings import Surroundings
 
-# How many calls are sent before leadership is looked at again.
-BATCH = 25
-# One call without an answer may be the fault of one VM, and must not keep the others' from being made.
-UNANSWERED_AT_MOST = 2
 WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
@@ -57,9 +51,6 @@ RECOUNT_EVERY = 100
 _CHECKED = Reason("checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check")
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
-# None: whoever made the call died before its answer.
-_NO_ANSWER = frozenset({Outcome.UNKNOWN, None})
-_lease_id = attrgetter("lease_id")
 Told = TypeVar("Told")
 
 
@@ -105,8 +96,13 @@ class SchedulingCycle:
     ) -> None:
         """`keep_log_s`: how long the logs go back; None keeps all."""
         self._reader, self._store, self._enactor = around.reader, around.store, around.enactor
+        self._enactment = (
+            ActionEnactment(around.enactor, around.gangs, around.store, around.clock, self._still_leads)
+            if around.enactor is not None
+            else None
+        )
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
-        self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
+        self._power, self._recorder = around.power, around.recorder
         self._images = around.images
         self._image_bounds = None if policies.images is None else policies.images.bounds
         self._policies = policies
@@ -160,7 +156,7 @@ class SchedulingCycle:
         self._hold_promised_room(state, plan)
         self._withdraw_unwanted(state, plan)
         self._record_as_intended(plan)
-        results = self._enact(plan, state) if self._enactor is not None else []
+        results = self._enactment.enact(plan, state) if self._enactment is not None else []
         powered = self._power.enact(plan, self._still_leads) if self._power is not None else ()
         ordered = self._images.enact(plan, self._still_leads) if self._images is not None else ()
         if self._recorder is not None:
@@ -330,47 +326,6 @@ class SchedulingCycle:
         if withdrawn:
             self._store.apply(LedgerChanges(closed_actions=withdrawn))
 
-    def _enact(self, plan: Plan, state: ClusterState) -> list[tuple[Action, CallResult]]:
-        """Issue what is ready, in order; each attempt is written before, each answer after."""
-        results: list[tuple[Action, CallResult]] = []
-        ready = _unanswered_last(ready_actions(plan, state), state)
-        if self._gangs is None:
-            self._issue_each(ready, results)
-            return results
-        for _, several in groupby(ready, key=_lease_id):
-            gang = list(several)
-            answer = self._gangs.issue(gang, self._clock.now_s()) if self._still_leads() else None
-            if answer is not None:
-                results += zip(gang, repeat(answer))
-            elif not self._issue_each(gang, results):
-                break
-        return results
-
-    def _issue_each(self, actions: Sequence[Action], results: list[tuple[Action, CallResult]]) -> bool:
-        """One after the other; False where none should follow them in this cycle.
-
-        Where the first start of a lease comes to nothing the others wait: its VM may have been ended since, and then
-        they would begin in part.
-        """
-        unanswered = sum(result.outcome is Outcome.UNKNOWN for _, result in results)
-        begun: dict[int, bool] = {}
-        for action in actions:
-            starts = action.kind is ActionKind.DEPLOY
-            if starts and not begun.get(action.lease_id, True):
-                continue
-            if len(results) % BATCH == 0 and not self._still_leads():
-                return False
-            if _sends_out(action) and self._store.is_paused():
-                continue
-            results.append((action, self._issue(action)))
-            if starts:
-                begun.setdefault(action.lease_id, results[-1][1].outcome not in NOTHING_DONE)
-            unanswered += results[-1][1].outcome is Outcome.UNKNOWN
-            if unanswered == UNANSWERED_AT_MOST:
-                # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
-                return False
-        return True
-
     def _quiet(
         self,
         state: ClusterState,
@@ -385,13 +340,6 @@ class SchedulingCycle:
         if not _ALL_ACCEPTED.issuperset([result.outcome for _, result in results]):
             return NOTHING_QUIET
         return quiet_changes(state, plan, self._policies, memory, learned=bool(changes.observed_overheads))
-
-    def _issue(self, action: Action) -> CallResult:
-        assert self._enactor is not None
-        self._store.begin_attempt(action, self._clock.now_s())
-        result = self._enactor.perform(action)
-        self._store.record_result(action.id, result, self._clock.now_s())
-        return result
 
 
 def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterState, Plan] | None:
@@ -429,21 +377,6 @@ def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
 
 def _promises_firmly(plan: Plan) -> bool:
     return any(reservation.firm for booking in plan.bookings for reservation in booking.reservations)
-
-
-def _unanswered_last(ready: Sequence[Action], state: ClusterState) -> Sequence[Action]:
-    """The same with the leases at the end of which a call was not answered last time.
-
-    It may be that nothing can be heard of a VM for hours; two of that kind would keep all others from their turn.
-    """
-    records = (state.actions.get(action.id) for action in ready)
-    silent = {one.lease_id for one in records if one is not None and one.attempts and one.outcome in _NO_ANSWER}
-    return sorted(ready, key=lambda action: action.lease_id in silent) if silent else ready
-
-
-def _sends_out(action: Action) -> bool:
-    """A victim's step. The preemptor's start is placement: it goes on where the room is free already."""
-    return action.preemption_id is not None and action.kind in VICTIM_KINDS
 
 
 def _leads(raft_state: RaftState) -> bool:

@@ -19,6 +19,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify import Violation, recounter
+from one_preempt.enactment import action_enactment
 from one_preempt.enactment.image_enactment import ImageEnactment
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import CallResult, CloudUnavailable
@@ -205,14 +206,14 @@ def test_who_no_longer_leads_once_a_plan_is_made_issues_nothing_of_it(monkeypatc
 
 
 def test_who_leads_is_asked_again_after_so_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowd = range(scheduling_cycle.BATCH + 3)
+    crowd = range(action_enactment.BATCH + 3)
     cloud = Cloud(one_vm_a_host(crowd))
     cycle, _store = cycle_on(cloud, FakeSurroundings({}), FixedClock(NOW_S))
     answers = iter((RaftState.LEADER, RaftState.LEADER, RaftState.FOLLOWER))
     monkeypatch.setattr(cloud, "read_raft_state", lambda: next(answers))
     report = cycle.run()
     assert len(steps(report)) == len(crowd)
-    assert len(report.results) == scheduling_cycle.BATCH
+    assert len(report.results) == action_enactment.BATCH
 
 
 def test_a_pause_that_comes_once_the_plan_is_made_sends_nobody_out_and_lets_others_start(
