@@ -24,9 +24,9 @@ from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at
 from one_preempt.core.phases.queue.queue_room import lacks_room
 from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, lock_on, start
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
+from one_preempt.core.phases.reservations.overbooked_hosts import firm_ceiling_in_turn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, not_before_s, promised_leases, standing_stays
-from one_preempt.core.phases.reservations.promised_twice import firm_ceiling_in_turn
 from one_preempt.core.phases.reservations.room_ahead import ceiling, firm_ceiling, meets_overbooked
 from one_preempt.core.phases.reservations.stays import (
     book,
