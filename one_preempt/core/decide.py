@@ -20,7 +20,7 @@ from one_preempt.core.phases.place_waiting import place_waiting
 from one_preempt.core.phases.plan_preparations import plan_preparations
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.repair_gangs import repair_gangs
-from one_preempt.core.phases.reservations.still_starting import keep_hosts_of_the_rest
+from one_preempt.core.phases.reservations.half_started_gangs import keep_hosts_of_half_started_gangs
 from one_preempt.core.phases.return_in_place import return_in_place
 from one_preempt.core.phases.stage_images import stage_images
 from one_preempt.core.phases.supply_reservations import supply_reservations
@@ -41,7 +41,7 @@ def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory |
     """The draft that `decide` makes a plan of, for who looks into it: what was left of the room, and why each waits."""
     draft = PlanDraft.begin(state, policies, memory or DecisionMemory())
     # Of a gang that has begun to start, the rest has its hosts whatever else is decided.
-    keep_hosts_of_the_rest(draft)
+    keep_hosts_of_half_started_gangs(draft)
     # What was begun goes on first: it has its room already, and who takes part in it is in nothing new. Whoever leaves,
     # moves or stops here gives room, or is owed some, before anybody new is looked at.
     continue_preemptions(draft)

@@ -23,6 +23,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
 from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, lock_on, start
+from one_preempt.core.phases.reservations.half_started_gangs import without_the_rest
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
 from one_preempt.core.phases.reservations.overbooked_hosts import firm_ceiling_in_turn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
@@ -35,7 +36,6 @@ from one_preempt.core.phases.reservations.stays import (
     stay_of_placed,
     takes_s,
 )
-from one_preempt.core.phases.reservations.still_starting import without_the_rest
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.

@@ -10,9 +10,9 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.half_started_gangs import without_the_rest
 from one_preempt.core.phases.reservations.promised import promised_leases
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
-from one_preempt.core.phases.reservations.still_starting import without_the_rest
 
 
 def firm_ceiling_in_turn(draft: PlanDraft, lease: Lease, stay: Stay | None, end_s: int | None) -> IntArray | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from one_preempt.configuration.chosen_policies import policies
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.still_starting import keep_hosts_of_the_rest, without_the_rest
+from one_preempt.core.phases.reservations.half_started_gangs import keep_hosts_of_half_started_gangs, without_the_rest
 from tests import scenario_reader
 
 HALF_STARTED = (
@@ -27,7 +27,7 @@ def test_the_rest_is_kept_beside_what_the_gang_has() -> None:
     state = scenario_reader.play(document).state
     draft = PlanDraft.begin(state, policies(scenario_reader.settings_of(document)), DecisionMemory())
     before, stays = free_later(draft), draft.timeline.stays[5]
-    keep_hosts_of_the_rest(draft)
+    keep_hosts_of_half_started_gangs(draft)
     assert free_later(draft) == [before[0], [before[1][0] - 100, before[1][1] - 1024]]
     assert without_the_rest(draft.timeline.stays[5]) == stays
     rest = draft.timeline.stays[5][-1]

@@ -11,7 +11,7 @@ from one_preempt.core.observed_room import amounts_of, hosts_of_members, keeps_r
 from one_preempt.core.phases.draft import PlanDraft
 
 
-def keep_hosts_of_the_rest(draft: PlanDraft) -> None:
+def keep_hosts_of_half_started_gangs(draft: PlanDraft) -> None:
     """Nobody else has, or is promised, the hosts that those members were promised and are not on yet.
 
     What the timeline was told of such a gang is where it is, and what lies ahead as a whole.
