@@ -25,15 +25,15 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
-from one_preempt.core.reconciliation.ids_given_again import (
+from one_preempt.core.reconciliation.in_place import in_place
+from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
+from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
+from one_preempt.core.reconciliation.reused_vm_ids import (
     actions_on_other_vms,
     leases_of_other_vms,
     said_of,
     without,
 )
-from one_preempt.core.reconciliation.in_place import in_place
-from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
-from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
 from one_preempt.core.reconciliation.served_time import Heard
 from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
 
