@@ -12,7 +12,7 @@ from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.seldom_collecting import seldom_collecting
+from one_preempt.simulation.garbage_collection import rare_garbage_collection
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
 from one_preempt.simulation.simulated_cloud.errors import OnedError
@@ -117,7 +117,7 @@ class Simulator:
         Where somebody waits in vain the simulation ends with the last instant at which anything happened, and not when
         it was given up to look for more.
         """
-        with seldom_collecting():
+        with rare_garbage_collection():
             self._play()
         ended_at_ms = self._cut_at_ms or (self._cloud.clock.now_ms if self._plays_on else self._happened_at_ms)
         for run in self._runs.values():

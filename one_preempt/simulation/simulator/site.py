@@ -14,7 +14,7 @@ from one_preempt.configuration.settings import (
     StoreSettings,
     TypeName,
 )
-from one_preempt.simulation.seldom_collecting import seldom_collecting
+from one_preempt.simulation.garbage_collection import rare_garbage_collection
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, DriverLimits, Durations
 from one_preempt.simulation.simulated_cloud.faults import FaultPlan
@@ -71,7 +71,7 @@ def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
         faults=FaultPlan(site.seed),
         keeps_logs=keeps_logs,
     )
-    with seldom_collecting():
+    with rare_garbage_collection():
         for machines in site.hosts:
             for _ in range(machines.count):
                 cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)

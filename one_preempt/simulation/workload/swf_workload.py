@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.seldom_collecting import seldom_collecting
+from one_preempt.simulation.garbage_collection import rare_garbage_collection
 from one_preempt.simulation.workload.swf import (
     PARTIAL_RUNS,
     BoolArray,
@@ -87,7 +87,7 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
     reading = reading or SwfReading()
     rows, left_out = _replayable(log, reading)
     unix_start = log.header.unix_start_time
-    with seldom_collecting():
+    with rare_garbage_collection():
         requests = _requests(log, rows, reading)
     return Workload(
         requests=requests,

@@ -10,7 +10,7 @@ _YOUNG_OBJECTS = 50_000
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Look for circles among new objects once in 50,000 of them, not in 700.
 
     What was there before is not looked at meanwhile.
