@@ -23,9 +23,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import lent_room
-from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
-from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
-from one_preempt.core.phases.preempting.why_it_ends import (
+from one_preempt.core.phases.preempting.preemption_end import (
     TAKEN_BY_THEN,
     give_up,
     is_due,
@@ -35,6 +33,8 @@ from one_preempt.core.phases.preempting.why_it_ends import (
     obstacle_of,
     over,
 )
+from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
+from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
