@@ -17,7 +17,7 @@ from one_preempt.core.model.power_sequence import DELETED_UNPOWERED, PowerPhase
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.entrypoints.told_failures import ToldFailures
+from one_preempt.entrypoints.log_throttle import FailureThrottle
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 from one_preempt.ports import CHANGED_HANDS, CallResult
@@ -49,7 +49,7 @@ class CycleLog:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._said: dict[int, frozenset[str]] = {}
-        self._failures = ToldFailures()
+        self._failures = FailureThrottle()
         self._failure = ""
         self._leads: bool | None = None
         self._paused = False
@@ -111,20 +111,20 @@ class CycleLog:
         return {
             _not_as_expected(found)
             for found in report.discrepancies
-            if not (found.code == ACTION_FAILED and self._failures.has_told(found.vm_id, found.text))
+            if not (found.code == ACTION_FAILED and self._failures.has_logged(found.vm_id, found.text))
         }
 
     def _tell_result(self, action: Action, result: CallResult, now_s: int) -> None:
-        """What came of a call; one that fails again and again is not told each time."""
-        level, untold = _level(action, result), 0
+        """What came of a call; one that fails again and again is not logged each time."""
+        level, suppressed = _level(action, result), 0
         if result.outcome is Outcome.ACCEPTED:
             self._failures.succeeded(action)
         elif level > logging.DEBUG:
-            times = self._failures.times_untold(action, result, now_s)
+            times = self._failures.times_suppressed(action, result, now_s)
             if times is None:
                 return
-            untold = times
-        self._say(level, _done(action, result, untold))
+            suppressed = times
+        self._say(level, _done(action, result, suppressed))
 
     def _tell_pause(self, paused: bool) -> None:
         if paused and not self._paused:
@@ -258,8 +258,8 @@ def _level(action: Action, result: CallResult) -> int:
     return logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO
 
 
-def _done(action: Action, result: CallResult, times_untold: int = 0) -> str:
+def _done(action: Action, result: CallResult, times_suppressed: int = 0) -> str:
     where = f" on host {action.host_id}" if action.host_id is not None else ""
     answer = f"{result.outcome} {result.error_text}".strip()
-    again = f", so it did {times_untold} more times since that was logged" if times_untold else ""
+    again = f", so it did {times_suppressed} more times since that was logged" if times_suppressed else ""
     return f"{action.kind} VM {action.vm_id}{where}: {answer}{again} ({action.reason.text})"

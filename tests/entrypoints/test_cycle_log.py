@@ -19,7 +19,7 @@ from one_preempt.core.model.reservation import Booking, Reservation, Verdict, Ve
 from one_preempt.core.verify import Violation
 from one_preempt.entrypoints.cycle_log import REFUSED as REFUSED_PLAN
 from one_preempt.entrypoints.cycle_log import CycleLog
-from one_preempt.entrypoints.told_failures import ToldFailures
+from one_preempt.entrypoints.log_throttle import FailureThrottle
 from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
@@ -228,19 +228,19 @@ def test_where_oned_answers_nobody_that_is_told_of_a_few_vms_and_then_once_an_ho
 
 
 def test_what_has_not_failed_for_an_hour_is_told_as_new() -> None:
-    failures = ToldFailures()
-    assert failures.times_untold(START, REFUSED, 0) == 0
-    assert failures.times_untold(START, REFUSED, 30) is None
+    failures = FailureThrottle()
+    assert failures.times_suppressed(START, REFUSED, 0) == 0
+    assert failures.times_suppressed(START, REFUSED, 30) is None
     failures.forget_old(4_000)
-    assert failures.times_untold(START, REFUSED, 4_000) == 0
+    assert failures.times_suppressed(START, REFUSED, 4_000) == 0
 
 
 def test_what_was_said_of_a_call_is_forgotten_while_it_fails_for_other_reasons() -> None:
-    failures = ToldFailures()
-    failures.times_untold(START, REFUSED, 0)
-    failures.times_untold(START, CallResult(Outcome.REFUSED, "INTERNAL", "no such host"), 4_000)
+    failures = FailureThrottle()
+    failures.times_suppressed(START, REFUSED, 0)
+    failures.times_suppressed(START, CallResult(Outcome.REFUSED, "INTERNAL", "no such host"), 4_000)
     failures.forget_old(4_000)
-    told = [failures.has_told(7, f"deploy of VM 7: no such {what}") for what in ("image", "host")]
+    told = [failures.has_logged(7, f"deploy of VM 7: no such {what}") for what in ("image", "host")]
     assert told == [False, True]
 
 
