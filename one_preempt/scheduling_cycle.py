@@ -31,7 +31,7 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.ready_actions import is_unissued
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
-from one_preempt.core.sound_part import sound_part
+from one_preempt.core.sound_subset import sound_subset
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
@@ -353,7 +353,7 @@ def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterStat
     found = None
     for cautious in _ever_more_cautious(policies):
         state = replace(state, changed_lease_ids=None)
-        found = sound_part(decide(state, cautious), partial(_is_sound, state, cautious, books)) or found
+        found = sound_subset(decide(state, cautious), partial(_is_sound, state, cautious, books)) or found
         if found is not None and not found.breaks_preemptions:
             break
     return None if found is None else (state, found.plan)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
 from one_preempt.core.model.reservation import Booking
-from one_preempt.core.sound_part import TRIALS, SoundPart, sound_part
+from one_preempt.core.sound_subset import TRIALS, SoundSubset, sound_subset
 
 WHY = Reason("placed", "there is room")
 
@@ -30,8 +30,8 @@ def leases(plan: Plan) -> set[int]:
     return {action.lease_id for action in plan.actions} | {booking.lease_id for booking in plan.bookings}
 
 
-def without(plan: Plan, wrong: set[int]) -> SoundPart | None:
-    return sound_part(plan, lambda tried: leases(tried).isdisjoint(wrong))
+def without(plan: Plan, wrong: set[int]) -> SoundSubset | None:
+    return sound_subset(plan, lambda tried: leases(tried).isdisjoint(wrong))
 
 
 @given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 40)), st.sets(st.integers(0, 30), max_size=4))
@@ -70,7 +70,7 @@ def test_a_preemption_is_left_out_as_a_whole() -> None:
 
 
 def test_nothing_is_left_where_the_fault_is_nobodys() -> None:
-    assert sound_part(plan_of(deploy(1)), lambda _plan: False) is None
+    assert sound_subset(plan_of(deploy(1)), lambda _plan: False) is None
 
 
 def test_the_recounts_are_bounded_and_what_was_not_tried_is_left_out() -> None:
@@ -80,7 +80,7 @@ def test_the_recounts_are_bounded_and_what_was_not_tried_is_left_out() -> None:
         tried.append(plan)
         return all(lease_id % 2 for lease_id in leases(plan))
 
-    found = sound_part(plan_of(*map(deploy, range(500))), is_sound)
+    found = sound_subset(plan_of(*map(deploy, range(500))), is_sound)
     assert found is not None
     assert len(tried) <= TRIALS + 2
     assert leases(found.plan)
@@ -96,7 +96,7 @@ def test_an_order_for_an_image_goes_with_all_for_whom_it_is() -> None:
 
     wrong, shared, other = order(7, 5), order(8, 5, 6), order(9, 1)
     plan = replace(plan_of(deploy(4), booked=(5, 6)), image_orders=(wrong, shared, other))
-    found = sound_part(plan, lambda tried: wrong not in tried.image_orders)
+    found = sound_subset(plan, lambda tried: wrong not in tried.image_orders)
     assert found is not None
     assert found.plan.image_orders == (other,)
     assert found.left_out == {5, 6}

@@ -1,4 +1,4 @@
-"""What is sound of a plan that the recount refuses: whoever is at fault is left out, and costs nobody else."""
+"""The sound subset of a plan that the recount refuses: whoever is at fault is left out, and costs nobody else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIALS = 100
 _LEFT_OUT = Reason("checked", "left out in this cycle: the plan with it was refused by its own check")
 
 
-class SoundPart(Struct, frozen=True):
+class SoundSubset(Struct, frozen=True):
     """`plan` is sound, and has nothing of `left_out`, leases; `breaks_preemptions`: some of them take part in one."""
 
     plan: Plan
@@ -22,14 +22,14 @@ class SoundPart(Struct, frozen=True):
     breaks_preemptions: bool = False
 
 
-def sound_part(plan: Plan, is_sound: Callable[[Plan], bool]) -> SoundPart | None:
+def sound_subset(plan: Plan, is_sound: Callable[[Plan], bool]) -> SoundSubset | None:
     """As many leases of `plan` as are sound together, or None where it is not sound without any.
 
     What belongs together stays together: a lease's VMs, all of a preemption, and what waits for another's step. Found
     by halves, so that few at fault among many take few recounts.
     """
     if is_sound(plan):
-        return SoundPart(plan)
+        return SoundSubset(plan)
     if not is_sound(_with(plan, frozenset())):
         return None
     kept: frozenset[int] = frozenset()
@@ -48,7 +48,7 @@ def sound_part(plan: Plan, is_sound: Callable[[Plan], bool]) -> SoundPart | None
             half = len(parts) // 2
             waiting += [parts[half:], parts[:half]]
     refusals = (*plan.refusals, *_refusals(plan, left_out))
-    return SoundPart(replace(_with(plan, kept), refusals=refusals), left_out, _are_of_preemptions(plan, left_out))
+    return SoundSubset(replace(_with(plan, kept), refusals=refusals), left_out, _are_of_preemptions(plan, left_out))
 
 
 def _with(plan: Plan, leases: frozenset[int]) -> Plan:
