@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from one_preempt.clock_leaps import ClockLeaps
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
-from one_preempt.core.energy.power_rules import PowerMode
+from one_preempt.core.fallback_plan import fallback_plan
 from one_preempt.core.held_rooms import held_rooms
 from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.memory.decision_memory import DecisionMemory
@@ -20,9 +19,9 @@ from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_ch
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
-from one_preempt.core.model.modes_and_limits import Mode, Verification
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import Action, Plan, Reason
+from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
@@ -31,16 +30,11 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.ready_actions import is_unissued
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
-from one_preempt.core.sound_subset import sound_subset
 from one_preempt.core.verify import Violation, verify
-from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.enactment.action_enactment import ActionEnactment
 from one_preempt.enactment.power_enactment import PowerResults
-from one_preempt.ports import (
-    CallResult,
-    CloudUnavailable,
-)
+from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.surroundings import Surroundings
 
 WITHDRAWN = "WITHDRAWN"
@@ -48,7 +42,6 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
-_CHECKED = Reason("checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check")
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
 Told = TypeVar("Told")
@@ -147,7 +140,7 @@ class SchedulingCycle:
         if violations:
             # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
             self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
-            again = _decided_again(state, policies)
+            again = fallback_plan(state, policies)
             if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
             state, plan = again
@@ -340,39 +333,6 @@ class SchedulingCycle:
         if not _ALL_ACCEPTED.issuperset([result.outcome for _, result in results]):
             return NOTHING_QUIET
         return quiet_changes(state, plan, self._policies, memory, learned=bool(changes.observed_overheads))
-
-
-def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterState, Plan] | None:
-    """The plan to carry out in place of one that was refused, and the state it is for; None where none is sound.
-
-    From scratch, for nothing shows whether the plan was wrong or what was remembered; and without those who are at
-    fault again, who are left out and cost nobody else. One who takes part in a preemption is decided about more
-    cautiously before that.
-    """
-    books = Books(state)
-    found = None
-    for cautious in _ever_more_cautious(policies):
-        state = replace(state, changed_lease_ids=None)
-        found = sound_subset(decide(state, cautious), partial(_is_sound, state, cautious, books)) or found
-        if found is not None and not found.breaks_preemptions:
-            break
-    return None if found is None else (state, found.plan)
-
-
-def _is_sound(state: ClusterState, policies: Policies, books: Books, plan: Plan) -> bool:
-    return not verify(state, plan, books, overruns_give_way=policies.time.overrun is Overrun.PREEMPT)
-
-
-def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
-    """Whatever is wrong with a preemption, the others' VMs are placed, and no host is sent to sleep.
-
-    Then no preemption is begun, for those under way may all be right: given up, their victims would return, and be
-    sent out again. Then nobody is preempted at all.
-    """
-    cautious = replace(policies, power=replace(policies.power, mode=PowerMode.ADVISE))
-    yield cautious
-    yield replace(cautious, begins_none_for=_CHECKED)
-    yield replace(cautious, mode=Mode.ADVISE)
 
 
 def _promises_firmly(plan: Plan) -> bool:

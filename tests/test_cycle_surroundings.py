@@ -12,6 +12,7 @@ from one_preempt import scheduling_cycle
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.core import fallback_plan
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.image_transfer import HostImages, ImageOrder, TransferReport
 from one_preempt.core.model.outcome import Outcome
@@ -338,7 +339,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Plan], bool]) 
     def check(_state: object, plan: Plan, *_books: object, **_rules: object) -> tuple[Violation, ...]:
         return (Violation("odd", "something is wrong"),) if is_wrong(plan) else ()
 
-    for module in (scheduling_cycle, recounter):
+    for module in (scheduling_cycle, fallback_plan, recounter):
         monkeypatch.setattr(module, "verify", check)
 
 

@@ -278,9 +278,10 @@ def test_nothing_is_written_over_what_is_read_or_was_just_written(
 
 def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from one_preempt import scheduling_cycle
+    from one_preempt.core import fallback_plan
     from one_preempt.core.verify import Violation, recounter
 
-    for module in (scheduling_cycle, recounter):
+    for module in (scheduling_cycle, fallback_plan, recounter):
         monkeypatch.setattr(module, "verify", lambda *_, **__: (Violation("broken", "always"),))
     result = run(swf(tmp_path), "--until", "5m")
     assert result.exit_code == 1
