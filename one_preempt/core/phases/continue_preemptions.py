@@ -237,7 +237,7 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
         vm = draft.state.snapshot.vms[placement.vm_id]
         if vm.may_be_deployed:
             waiting.append(vm)
-        record = draft.last_attempt(start_id(preemption, vm.id))
+        record = draft.attempts.last(start_id(preemption, vm.id))
         if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
             return give_up(
                 preemption,
@@ -249,7 +249,7 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
     placed = placed_after(draft, preemption, lease, waiting)
     if isinstance(placed, Unplaced):
         return give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
-    at_once = [one for one in placed if not draft.must_pause_before(start_id(preemption, one.vm_id))]
+    at_once = [one for one in placed if not draft.attempts.must_pause_before(start_id(preemption, one.vm_id))]
     draft.actions += start_actions(draft, preemption, lease, at_once, ())
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)

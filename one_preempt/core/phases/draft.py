@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,6 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
     Action,
     ActionKind,
@@ -34,6 +33,7 @@ from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
+from one_preempt.core.phases.attempts import Attempts
 from one_preempt.core.phases.devices_and_groups.matched_draft import MatchedDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
@@ -59,12 +59,14 @@ class PlanDraft(Struct, dict=True):
     """What has been decided so far in this cycle, and the room that is left. Sets and keys are ids of leases."""
 
     # What the decision starts from; `state` shows hosts that are on their way up, too. `memory` is what the decision
-    # before left, and what this one leaves; `concerns` tells which leases concern a phase.
+    # before left, and what this one leaves; `concerns` tells which leases concern a phase, `attempts` what was refused
+    # or failed before.
     state: ClusterState
     policies: Policies
     memory: DecisionMemory
     concerns: LeaseConcerns
     matchmaker: Matchmaker
+    attempts: Attempts
     # What is free now, and from now on; `rates` are the configured overheads as observations refined them. `in_place`
     # are the VMs that we suspended on their hosts.
     room: Room
@@ -99,9 +101,6 @@ class PlanDraft(Struct, dict=True):
     images: ImageDraft | None = None
     # What must be done before reservations start.
     preparations: dict[int, Preparation] = field(default_factory=dict)
-    # Of whose VMs anything was asked of oned lately; found when first asked for.
-    tried_lately: Set[int | None] | None = None
-    _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies, memory: DecisionMemory) -> PlanDraft:
@@ -121,6 +120,7 @@ class PlanDraft(Struct, dict=True):
             memory=memory,
             concerns=memory.concerns,
             matchmaker=matchmaker,
+            attempts=Attempts(state, policies.enactment),
             room=matchmaker.new_room(),
             quotas=QuotaBook(state.snapshot.directory),
             rates=rates,
@@ -137,7 +137,6 @@ class PlanDraft(Struct, dict=True):
             busy_leases=set(state.half_seen_leases),
             power=power,
             images=None if policies.images is None else ImageDraft(state, policies.images, _up_at_s(state, power)),
-            _failed_starts=_starts_by_lease(state.failed_actions),
         )
         for lease in memory.concerns.ordered(Concern.SAVED):
             for vm in draft.members(lease):
@@ -195,10 +194,6 @@ class PlanDraft(Struct, dict=True):
         return ChoicesMade()
 
     @cached_property
-    def _failed(self) -> dict[str, ActionRecord]:
-        return {record.id: record for record in self.state.failed_actions}
-
-    @cached_property
     def matched(self) -> MatchedDraft:
         """What is known of devices, cores and places beside VM groups."""
         return MatchedDraft(self.state, self.matchmaker)
@@ -207,34 +202,6 @@ class PlanDraft(Struct, dict=True):
     def has_matched(self) -> bool:
         """Was anything asked yet of what is `matched`?"""
         return "matched" in self.__dict__
-
-    def last_attempt(self, action_id: str) -> ActionRecord | None:
-        """The record of an action: the open one, else the latest one that failed inside the retry window."""
-        return self.state.actions.get(action_id) or self._failed.get(action_id)
-
-    @property
-    def failed_lease_ids(self) -> Set[int]:
-        """The leases of which a start has failed inside the retry window."""
-        return self._failed_starts.keys()
-
-    def failed_starts(self, lease_id: int) -> list[ActionRecord]:
-        """The starts of a lease's VMs that failed inside the retry window."""
-        return self._failed_starts.get(lease_id, [])
-
-    def refused_host_id(self, action_id: str) -> int | None:
-        """The host on which the last attempt of an action failed: the next one is tried first."""
-        record = self.last_attempt(action_id)
-        return record.host_id if record is not None and record.succeeded is False else None
-
-    def must_pause_before(self, action_id: str, pause_s: int | None = None) -> bool:
-        """A refused call is not repeated before a pause is over: `pause_s`, or what its number of refusals asks for."""
-        record = self.last_attempt(action_id)
-        if record is None or record.outcome_at_s is None or record.closed_at_s is None:
-            return False
-        if pause_s is None:
-            pause_s = self.policies.enactment.pause_s(record.attempts)
-        # An instant in the future was written by a clock that has been set back since: it holds nothing up.
-        return record.outcome_at_s <= self.state.now_s < record.outcome_at_s + pause_s
 
     def hold_rooms(self, placements: Iterable[Placement], leaving: Iterable[tuple[int, VirtualMachine]]) -> None:
         """Keep all that VMs which are to come will need, less what VMs that are leaving their hosts will give for it.
@@ -392,11 +359,3 @@ def _timeline(
         return Timeline(room, state.now_s, alike_slots)
     timeline.observe(room, state.now_s, alike_slots)
     return timeline
-
-
-def _starts_by_lease(failed_actions: Iterable[ActionRecord]) -> dict[int, list[ActionRecord]]:
-    found: dict[int, list[ActionRecord]] = {}
-    for record in failed_actions:
-        if record.kind is _DEPLOY:
-            found.setdefault(record.lease_id, []).append(record)
-    return found

@@ -31,7 +31,7 @@ def empty_hosts(draft: PlanDraft) -> None:
 def _move(draft: PlanDraft, power: PowerDraft, lease: Lease, vm: VirtualMachine) -> None:
     action_id = f"consolidate/{vm.id}/{len(vm.history)}"
     method = method_to_move(draft, lease, vm)
-    if lease.id in draft.busy_leases or method is None or draft.must_pause_before(action_id):
+    if lease.id in draft.busy_leases or method is None or draft.attempts.must_pause_before(action_id):
         return
     draft.busy_leases.add(lease.id)
     if phase_of(vm) is not VmPhase.RUNNING or vm.resched:

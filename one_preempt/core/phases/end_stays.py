@@ -141,7 +141,7 @@ def _leave(
         # Not busy: who needs its room may have another way to take it.
         return
     draft.busy_leases.add(lease.id)
-    if phase_of(vm) is not VmPhase.RUNNING or draft.must_pause_before(action_id):
+    if phase_of(vm) is not VmPhase.RUNNING or draft.attempts.must_pause_before(action_id):
         return
     if kind is ActionKind.STOP:
         draft.hold_memory_image(vm)

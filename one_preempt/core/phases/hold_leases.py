@@ -34,7 +34,7 @@ def _hold(draft: PlanDraft, lease: Lease, starting: set[int]) -> int:
         action_id = f"hold/{vm.id}"
         if vm.state != VmState.PENDING or vm.id in starting or vm.lock_level is not LockLevel.NONE:
             continue
-        if draft.must_pause_before(action_id):
+        if draft.attempts.must_pause_before(action_id):
             continue
         draft.actions.append(
             Action(

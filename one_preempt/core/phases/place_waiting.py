@@ -20,7 +20,7 @@ from one_preempt.core.owner_use.measuring import MEASURED_EVERY_S
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.promises import write_promises
 from one_preempt.core.phases.queue.queue_room import QueueRoom, lacks_room
-from one_preempt.core.phases.queue.starts import hindrance_of, start, tried_lately
+from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.queue.turns import in_turn
 from one_preempt.core.queue_turn import Turn, is_to_start_at_once
 
@@ -46,7 +46,8 @@ def place_waiting(draft: PlanDraft) -> None:
 def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
     """Whose turn it is to be looked at, first to last; why others are not is noted."""
     queue = []
-    aside, tried, most_vms = draft.busy_leases | draft.reserved, tried_lately(draft), draft.policies.match.max_vm
+    aside, tried = draft.busy_leases | draft.reserved, draft.attempts.tried_lease_ids
+    most_vms = draft.policies.match.max_vm
     vms = 0
     for place in in_turn(draft):
         # A VM that moves has an id of its own, which nothing keeps aside.

@@ -50,7 +50,7 @@ def _would_not_start(draft: PlanDraft, lease: Lease) -> VirtualMachine | None:
 
 
 def _refused_too_often(draft: PlanDraft, action_id: str) -> bool:
-    record = draft.last_attempt(action_id)
+    record = draft.attempts.last(action_id)
     if record is None or record.succeeded is not False:
         return False
     return record.attempts >= draft.policies.enactment.gang_attempts
@@ -63,7 +63,7 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
             continue
         if not method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP):
             continue
-        if draft.must_pause_before(action_id, _pause_s(draft, action_id)):
+        if draft.attempts.must_pause_before(action_id, _pause_s(draft, action_id)):
             continue
         draft.hold_memory_image(vm)
         draft.actions.append(
@@ -84,6 +84,6 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
 
 def _pause_s(draft: PlanDraft, action_id: str) -> int:
     """A member that falls back each time is asked less and less often."""
-    record = draft.last_attempt(action_id)
+    record = draft.attempts.last(action_id)
     tried_out = record is not None and record.attempts >= draft.policies.limits.attempts
     return draft.policies.limits.victim_retry_s if tried_out else draft.policies.enactment.retry_delay_s

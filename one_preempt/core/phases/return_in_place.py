@@ -118,11 +118,11 @@ def _hindrance(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None
         return Reason("quota", f"{quota} is used up: it is resumed when the quota allows it")
     for vm in vms:
         action_id = _step_id(draft, vm, ActionKind.RESUME)
-        record = draft.last_attempt(action_id)
+        record = draft.attempts.last(action_id)
         limits = draft.policies.limits
         tried_out = record is not None and record.attempts >= limits.attempts
         pause_s = limits.victim_retry_s if tried_out else None
-        if record is not None and draft.must_pause_before(action_id, pause_s):
+        if record is not None and draft.attempts.must_pause_before(action_id, pause_s):
             return Reason(
                 "refused",
                 f"VM {vm.id} was not resumed: {record.error_text or 'it went back to its former state'}; tried again",
@@ -152,7 +152,7 @@ def _stop_instead(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine])
     draft.waits[lease.id] = Reason("host-lost", "the host on which it rests is lost: it is stopped to return elsewhere")
     for vm in vms:
         foreign = vm.lock_level is not LockLevel.NONE and vm.id not in draft.in_place.own_locks
-        if foreign or draft.must_pause_before(_step_id(draft, vm, ActionKind.STOP)):
+        if foreign or draft.attempts.must_pause_before(_step_id(draft, vm, ActionKind.STOP)):
             continue
         if vm.id in draft.in_place.own_locks:
             draft.actions.append(_unlock(draft, vm, "its host is lost: it returns elsewhere"))

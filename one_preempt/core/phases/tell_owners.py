@@ -63,7 +63,7 @@ def _messages(draft: PlanDraft) -> list[Action]:
             changes = _changes(vm, due | _of_former_lease(draft, lease, vm), oneds_stand)
             if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
                 continue
-            if draft.must_pause_before(f"message/{vm.id}"):
+            if draft.attempts.must_pause_before(f"message/{vm.id}"):
                 continue
             written.append(_message(vm, lease, changes))
             if len(written) == MESSAGES_A_CYCLE:

@@ -86,7 +86,7 @@ def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
 
 
 def _unsent(draft: PlanDraft, action_id: str) -> bool:
-    record = draft.last_attempt(action_id)
+    record = draft.attempts.last(action_id)
     return record is None or record.attempts == 0
 
 

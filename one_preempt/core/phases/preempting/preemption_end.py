@@ -125,7 +125,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     if victim.method in MOVES and (vm.lock_level is not LockLevel.NONE or target is None or not target.accepts_vms):
         return give_up(preemption, "victim-cannot-move", f"victim VM {vm.id} cannot move to its target any more")
     for step_id in (leave_id(preemption, victim), lock_id(preemption, victim.vm_id)):
-        record = draft.last_attempt(step_id)
+        record = draft.attempts.last(step_id)
         if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
             why = record.error_text or "it went back to its former state"
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"

@@ -293,7 +293,7 @@ class QueueRoom:
         """The host that refused its only VM a moment ago."""
         if len(turn.vms) > 1:
             return None
-        return self._draft.refused_host_id(start_id(turn.vms[0], returning=turn.returning))
+        return self._draft.attempts.refused_host_id(start_id(turn.vms[0], returning=turn.returning))
 
     def _until_it_gives_way(
         self, turn: Turn, start_s: int, end_s: int | None, unplaced: Unplaced

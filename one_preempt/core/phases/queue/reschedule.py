@@ -33,7 +33,7 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
-        placed = another_host(draft, lease, vm, limited=True, after_host_id=draft.refused_host_id(action_id))
+        placed = another_host(draft, lease, vm, limited=True, after_host_id=draft.attempts.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed[0], action_id))
             hold_target(draft, lease, vm, placed[0])
@@ -51,8 +51,8 @@ def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason |
     if vm.pci_requests and saved and vm.state_name != "POWEROFF":
         text = f"VM {vm.id} has PCI devices and cannot be saved: power it off, or set cold_migrate_mode to poweroff."
         return Reason("cannot-be-saved", text)
-    if draft.must_pause_before(action_id):
-        record = draft.last_attempt(action_id)
+    if draft.attempts.must_pause_before(action_id):
+        record = draft.attempts.last(action_id)
         answer = record.error_text if record is not None and record.error_text else "it went back to its former state"
         return Reason("refused", f"VM {vm.id} was not moved: {answer}; it is tried again")
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
@@ -11,15 +11,6 @@ from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import start_id
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
-
-
-def tried_lately(draft: PlanDraft) -> Set[int | None]:
-    """The leases of whose VMs anything was asked lately; of all others oned has refused none. Found once in a cycle."""
-    if draft.tried_lately is None:
-        state = draft.state
-        records = (*state.actions.values(), *state.failed_actions)
-        draft.tried_lately = {state.lease_of_vm.get(record.vm_id) for record in records}
-    return draft.tried_lately
 
 
 def start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], placed: Sequence[Placement]) -> None:
@@ -72,7 +63,7 @@ def being_cancelled(draft: PlanDraft, lease: Lease) -> Reason | None:
 def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
     bar = bar_to(draft, vms)
-    if bar is not None or lease.id not in tried_lately(draft):
+    if bar is not None or lease.id not in draft.attempts.tried_lease_ids:
         return bar
     cancelled = being_cancelled(draft, lease)
     if cancelled is not None:
@@ -80,8 +71,8 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     returning = lease.state in RETURNING_STATES
     for vm in vms:
         action_id = start_id(vm, returning=returning)
-        record = draft.last_attempt(action_id)
-        if record is not None and draft.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
+        record = draft.attempts.last(action_id)
+        if record is not None and draft.attempts.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
             answer = record.error_text or "it went back to its former state"
             return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
     return None

@@ -28,7 +28,7 @@ def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
     waiting, number = concerns.all(Concern.QUEUE), concerns.queue_number
     places = draft.memory.queue.in_order(waiting, vms, draft.policies, draft.rates, number, draft.state.use)
     marked = [_marked_place(draft, lease, vm) for lease, vm in marked_vms(draft)]
-    if not marked and not draft.failed_lease_ids:
+    if not marked and not draft.attempts.failed_lease_ids:
         return places
     return sorted([*places, *marked], key=lambda place: (refused_too_often(draft, place.lease), place.key))
 
@@ -43,5 +43,5 @@ def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
     limits, now_s = draft.policies.limits, draft.state.now_s
     return any(
         record.attempts >= limits.attempts and now_s - limits.victim_retry_s <= (record.closed_at_s or 0) <= now_s
-        for record in draft.failed_starts(lease.id)
+        for record in draft.attempts.failed_starts(lease.id)
     )
