@@ -17,6 +17,10 @@ class Attempts:
     def __init__(self, state: ClusterState, limits: EnactmentLimits) -> None:
         self._state = state
         self._limits = limits
+        self._failed_starts: dict[int, list[ActionRecord]] = {}
+        for record in state.failed_actions:
+            if record.kind is ActionKind.DEPLOY:
+                self._failed_starts.setdefault(record.lease_id, []).append(record)
 
     def last(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
@@ -55,11 +59,3 @@ class Attempts:
     @cached_property
     def _failed(self) -> dict[str, ActionRecord]:
         return {record.id: record for record in self._state.failed_actions}
-
-    @cached_property
-    def _failed_starts(self) -> dict[int, list[ActionRecord]]:
-        found: dict[int, list[ActionRecord]] = {}
-        for record in self._state.failed_actions:
-            if record.kind is ActionKind.DEPLOY:
-                found.setdefault(record.lease_id, []).append(record)
-        return found
