@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.infrastructure import VmGroup
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.leaving_in_time import who_leave_too_late
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.device_dimensions import device_dimensions
@@ -55,7 +56,7 @@ def free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleV
 
 def request_problem(
     draft: PlanDraft,
-    vms: Sequence[VirtualMachine],
+    wanted: RoomWanted,
     possible: Sequence[PossibleVictim],
     free: IntArray,
     within: BoolArray | None = None,
@@ -65,9 +66,10 @@ def request_problem(
     They go to hosts that they may count on, and of these to those `within`, shape (H,) or one row a VM. VMs that are to
     share a host are one request, of which the one host is all of theirs: see `hosts_of_all`.
     """
+    vms = wanted.vms
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
-    leases, by_worth = [], draft.policies.victims.least_valuable_first
-    for victim in possible:
+    leases = []
+    for victim, worth in zip(possible, _worths(draft, wanted, possible), strict=True):
         members = draft.members(victim.lease)
         price = price_of(draft, victim.lease, victim.methods)
         leases.append(
@@ -78,7 +80,7 @@ def request_problem(
                 host_index=np.array([_row(draft, vm) for vm in members], dtype=np.int64),
                 releases=_with_devices(members, [kinds.offer(_held(draft, vm)) for vm in members if kinds.sets]),
                 reschedules=price.reschedules,
-                worth=victim.lease.terms.type.worth if by_worth else 0,
+                worth=worth,
             )
         )
     if kinds.sets:
@@ -103,6 +105,17 @@ def request_problem(
         delta_ms=draft.policies.overhead.reschedule_ms,
         separate=separate,
     )
+
+
+def _worths(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> list[int]:
+    """What each lease is worth to stay: more than any other where it would leave too late for a start to come."""
+    by_type = draft.policies.victims.least_valuable_first
+    worths = [victim.lease.terms.type.worth if by_type else 0 for victim in possible]
+    if wanted.start_s <= draft.state.now_s:
+        return worths
+    leavers = [list(zip(draft.members(victim.lease), victim.methods, strict=True)) for victim in possible]
+    too_late = who_leave_too_late(draft, wanted.lease.id, wanted.start_s, leavers)
+    return [worth + len(LeaseType) * late for worth, late in zip(worths, too_late, strict=True)]
 
 
 def hosts_of_all(choice: Choice | NoChoice, vms: Sequence[VirtualMachine]) -> Choice | NoChoice:

@@ -153,7 +153,7 @@ def _preempt_for(
     possible, spared = _who_could_leave(draft, wanted, staying, surely=surely)
     free = free_then(draft, wanted, possible)
     within = _within(draft, wanted, possible, lacking, surely=surely)
-    problem = request_problem(draft, wanted.vms, possible, free, within)
+    problem = request_problem(draft, wanted, possible, free, within)
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):

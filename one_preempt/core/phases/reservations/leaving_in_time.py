@@ -49,6 +49,20 @@ def prepare(
     return prepared
 
 
+def who_leave_too_late(draft: PlanDraft, lease_id: int, start_s: int, leavers: Sequence[Leaving]) -> list[bool]:
+    """For each of `leavers`, whether it could not have left by a start to come of this lease, even if nobody else did.
+
+    The margin may be used up, and what was laid down for the lease itself is in nobody's way.
+    """
+    before = draft.preparations.pop(lease_id, None)
+    if before is not None:
+        _occupy(draft, before, -1)
+    with_margin_s = start_s + draft.policies.time.preparation_margin_s
+    too_late = [_latest(draft, with_margin_s, leaving, draft.state.now_s) is None for leaving in leavers]
+    lay_back(draft, lease_id, before)
+    return too_late
+
+
 def may_leave_again(
     draft: PlanDraft,
     turn: Turn,
