@@ -63,10 +63,10 @@ class PlannedCycle(Struct, frozen=True):
         return self.state.discrepancies
 
 
-def open_transport(settings: Settings, on_call: OnCall | None = None) -> OnedTransport:
+def open_transport(settings: Settings, on_call: OnCall | None = None, attempts: int = 3) -> OnedTransport:
     """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration.
 
-    `on_call` is told of each request.
+    `on_call` is told of each request; a call that only reads is tried `attempts` times.
     """
     from one_preempt.adapters.opennebula.credentials import checked_endpoint, find_endpoint
     from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
@@ -76,7 +76,7 @@ def open_transport(settings: Settings, on_call: OnCall | None = None) -> OnedTra
         endpoint = checked_endpoint(given.endpoint, "opennebula.endpoint of the configuration")
     else:
         endpoint = find_endpoint()
-    limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s)
+    limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s, attempts=attempts)
     credentials = oned_credentials(settings)
     return OnedTransport(endpoint, credentials, limits, renew=lambda: oned_credentials(settings), on_call=on_call)
 

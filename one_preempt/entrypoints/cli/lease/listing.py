@@ -15,6 +15,7 @@ from one_preempt.entrypoints.cli.lease.chart import draw_chart, gantt_option, ho
 from one_preempt.entrypoints.cli.lease.own_leases import own_leases
 from one_preempt.entrypoints.cli.lease.own_story import LIST_COLUMNS as OWN_COLUMNS
 from one_preempt.entrypoints.cli.lease.own_story import own_document, own_row
+from one_preempt.entrypoints.cli.lease.owner_names import owner_names
 from one_preempt.entrypoints.cli.lease.story import LIST_COLUMNS, lease_document, list_row
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
@@ -53,11 +54,13 @@ def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | N
     states = ledger.vm_states
     if chart_hours is not None:
         draw_chart(recorded_bars(records, ledger.reservations, now_s), now_s, chart_hours)
-    elif as_json:
-        write_json([lease_document(record, states) for record in records])
+        return
+    names = owner_names(settings, records)
+    if as_json:
+        write_json([lease_document(record, states, names) for record in records])
     else:
         title = f"{len(records)} {'lease' if len(records) == 1 else 'leases'} on record"
-        write_table(title, LIST_COLUMNS, (list_row(record, states) for record in records))
+        write_table(title, LIST_COLUMNS, (list_row(record, states, names) for record in records))
 
 
 def _list_own(chart_hours: int | None, as_json: bool) -> None:

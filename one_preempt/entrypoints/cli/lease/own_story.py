@@ -45,6 +45,8 @@ def own_document(lease: OwnLease) -> JsonObject:
         **terms_document(lease.terms),
         "uid": lease.vms[0].uid,
         "gid": lease.vms[0].gid,
+        "user": lease.vms[0].uname,
+        "group": lease.vms[0].gname,
         "vms": [_vm_document(vm) for vm in lease.vms],
         "state": lease.state.value,
         "status": list(lease.statuses),

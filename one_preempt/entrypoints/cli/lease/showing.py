@@ -22,6 +22,7 @@ from one_preempt.entrypoints.cli.lease.own_story import (
     own_term_rows,
     own_vm_row,
 )
+from one_preempt.entrypoints.cli.lease.owner_names import owner_names
 from one_preempt.entrypoints.cli.lease.record import LOG_LENGTH, recorded_lease, transitions_of
 from one_preempt.entrypoints.cli.lease.story import (
     RESERVATION_COLUMNS,
@@ -64,10 +65,11 @@ def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
         ledger = store.load(SystemClock().now_s())
         actions = tuple(reversed(store.actions(record.id, LOG_LENGTH)))
         transitions = transitions_of(store, record)
+    names = owner_names(settings, (record,))
     states, promised = ledger.vm_states, ledger.reservations.get(record.id, ())
     if as_json:
         write_json(
-            lease_document(record, states)
+            lease_document(record, states, names)
             | {
                 "reservations": [reservation_document(stay) for stay in promised],
                 "actions": [action_document(action) for action in actions],
@@ -75,7 +77,7 @@ def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
             }
         )
         return
-    write_table(f"Lease {record.id}", ("", ""), term_rows(record))
+    write_table(f"Lease {record.id}", ("", ""), term_rows(record, names))
     members = ((str(vm_id), states.get(vm_id, "not seen")) for vm_id in record.vm_ids)
     write_table("\nVMs", ("VM", "last seen"), members)
     if promised:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.written_time import duration_text
+from one_preempt.entrypoints.cli.lease.owner_names import name_document, owner_in_words, user_in_words
 from one_preempt.explanation.explain import JsonObject, printable
 from one_preempt.scheduling_cycle import WITHDRAWN
 
@@ -23,13 +25,14 @@ _WHEN_ROOM_IS_SHORT = {
 }
 
 
-def lease_document(record: LeaseRecord, states: Mapping[int, str]) -> JsonObject:
-    """One lease; instants are seconds since the epoch."""
+def lease_document(record: LeaseRecord, states: Mapping[int, str], names: Directory) -> JsonObject:
+    """One lease; instants are seconds since the epoch, `user` and `group` None where they are not known."""
     return {
         "id": record.id,
         **terms_document(record.terms),
         "uid": record.uid,
         "gid": record.gid,
+        **name_document(record, names),
         "vms": [{"id": vm_id, "last_state": states.get(vm_id)} for vm_id in record.vm_ids],
         "explicit": record.explicit,
         "may_preempt": record.may_preempt,
@@ -121,7 +124,7 @@ def _times(count: int) -> str:
     return {0: "", 1: "once"}.get(count, f"{count} times")
 
 
-def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
+def list_row(record: LeaseRecord, states: Mapping[int, str], names: Directory) -> tuple[str, ...]:
     """One line of the list, under `LIST_COLUMNS`."""
     seen = Counter(states.get(vm_id, "not seen") for vm_id in record.vm_ids)
     now = "" if record.preempted_by is None else f"now for {record.preempted_by}"
@@ -130,7 +133,7 @@ def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
         str(record.id),
         printable(record.terms.name, 40),
         record.terms.type.value,
-        f"uid {record.uid}",
+        user_in_words(record, names),
         str(len(record.vm_ids)),
         ", ".join(f"{count} {state}" for state, count in sorted(seen.items())),
         instant(record.arrived_at_s),
@@ -139,11 +142,11 @@ def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
     )
 
 
-def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
+def term_rows(record: LeaseRecord, names: Directory) -> list[tuple[str, str]]:
     """What the lease was promised and how it stands, name by name; what is not set is left out."""
     shown = [
         *terms_in_words(record.terms),
-        ("owner", f"uid {record.uid}, gid {record.gid}"),
+        ("owner", owner_in_words(record, names)),
         ("asked for", "by its LEASE attribute" if record.explicit else f"by rule {printable(record.rule)}"),
         ("may preempt others", "yes" if record.may_preempt else ""),
         ("arrived", instant(record.arrived_at_s)),
