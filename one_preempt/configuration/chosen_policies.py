@@ -7,12 +7,11 @@ from datetime import datetime
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
+from one_preempt.configuration.lease_settings import LeaseRuleSettings, RightsSettings
 from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
 from one_preempt.configuration.settings import (
     FairShareSettings,
     ImageStagingSettings,
-    LeaseRuleSettings,
-    RightsSettings,
     Settings,
 )
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch

@@ -9,21 +9,18 @@ from collections.abc import Iterator
 from one_preempt.configuration.choices import SHIPPED_POLICIES
 from one_preempt.configuration.gateway_settings import gateway_doubts
 from one_preempt.configuration.image_transfer_settings import transfer_doubts
+from one_preempt.configuration.lease_settings import lease_doubts
 from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
 from one_preempt.configuration.power_settings import power_doubts
 from one_preempt.configuration.settings import (
     FairShareSettings,
     ImageStagingSettings,
-    LeaseSettings,
-    MatchSettings,
     OverheadSettings,
     Settings,
     TimeSettings,
     VictimSettings,
 )
 
-# Below this it is the binary fraction, not what was written.
-LEAST_PER_CENT = 1e-6
 FAIR_SHARE = "fair-share"
 NOBODY_LEAVES = "DC-NON-PREEMPTABLE"
 _RATES_OF_STORAGE = ("suspend_mib_per_s", "resume_mib_per_s", "copy_mib_per_s")
@@ -32,7 +29,7 @@ _RATES_OF_STORAGE = ("suspend_mib_per_s", "resume_mib_per_s", "copy_mib_per_s")
 def doubts(settings: Settings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
     return [
-        *_doubts_about_leases(settings.leases),
+        *lease_doubts(settings.leases),
         *_doubts_about_time(settings),
         *_doubts_about_fair_share(settings),
         *power_doubts(settings.power),
@@ -139,56 +136,6 @@ def _doubts_about_metrics(listen: str | None) -> Iterator[str]:
         )
 
 
-def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
-    yield from (
-        f"rule '{rule.name}' lets whoever writes {', '.join(_matched_names(rule.match))} preempt others: "
-        "users write their templates themselves, so name a user or group too"
-        for rule in leases.rules
-        if rule.may_preempt and rule.match.user is None and rule.match.group is None
-    )
-    yield from (
-        f"rule '{rule.name}': max_suspensions has no effect without duration_s, "
-        "for a best-effort lease without an end may be suspended any number of times"
-        for rule in leases.rules
-        if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
-    )
-    yield from (
-        f"right '{right.name}': max_share has no effect, for max_ahead_s is 0: nothing may be reserved in advance"
-        for right in leases.rights
-        if right.max_share is not None and right.max_ahead_s == 0
-    )
-    yield from (
-        f"right '{right.name}': max_share {right.max_share:g} counts as {round(100 * right.max_share)} %, "
-        "for shares are counted in whole per cent"
-        for right in leases.rights
-        if right.max_share is not None and abs(100 * right.max_share - round(100 * right.max_share)) > LEAST_PER_CENT
-    )
-    yield from (
-        f"right '{right.name}' does not limit reservations: by START and DEADLINE its owners may have all that is "
-        "free, however far ahead; write max_ahead_s (0 grants none), or max_share (1 if you mean that)"
-        for right in leases.rights
-        if right.max_ahead_s is None and right.max_share is None
-    )
-    yield from (
-        f"right '{right.name}' lets leases preempt that came through a gateway: their owners write LEASE_GATEWAY "
-        "themselves, so it is granted to all of them"
-        for right in leases.rights
-        if right.through_gateway and right.may_preempt
-    )
-    for place, right in enumerate(leases.rights):
-        earlier = (
-            one
-            for one in leases.rights[:place]
-            if (one.user, one.group) == (right.user, right.group)
-            and one.through_gateway in (None, right.through_gateway)
-        )
-        if first := next(earlier, None):
-            yield f"right '{right.name}' has no effect: right '{first.name}' comes before it, for the same owners"
-    for place, rule in enumerate(leases.rules):
-        if before := next((one for one in leases.rules[:place] if one.match == rule.match), None):
-            yield f"rule '{rule.name}' has no effect: rule '{before.name}' comes before it and matches the same"
-
-
 def _doubts_about_time(settings: Settings) -> Iterator[str]:
     time, shipped, limits = settings.time, TimeSettings(), settings.limits
     if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
@@ -212,8 +159,3 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
         )
     if time.grace_s >= limits.preemption_timeout_s:
         yield "time.grace_s is not less than limits.preemption_timeout_s: a preemption is given up before anybody left"
-
-
-def _matched_names(match: MatchSettings) -> list[str]:
-    """What a VM must have; oned takes a TEMPLATE_ID that a user writes into a template of his own as it is."""
-    return [*sorted(match.attributes), *(["TEMPLATE_ID"] if match.template_id is not None else [])]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.configuration.places import endpoint_fault, store_fault
-from one_preempt.configuration.power_control_settings import AbsolutePath
+from one_preempt.configuration.section import AbsolutePath, Section
 from one_preempt.configuration.shown_url import without_password
 
 LEDGER_EXAMPLE = "sqlite:////var/lib/one/one_preempt/gateway.db"
@@ -18,10 +18,6 @@ Amount = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Variation = Annotated[float, msgspec.Meta(ge=0, le=1000)]
 Hours = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Span = Annotated[int, msgspec.Meta(ge=10, le=7 * 86_400)]
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the file whose keys are all known."""
 
 
 class StreamSettings(Section, frozen=True):

@@ -9,15 +9,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.configuration.power_control_settings import (
-    AbsolutePath,
     HostName,
     Port,
-    Section,
     Span,
     Timeout,
     UserName,
     Vector,
 )
+from one_preempt.configuration.section import AbsolutePath, Section
 
 TransferMethod = Literal["none", "command", "tm-cache"]
 LongTimeout = Annotated[float, msgspec.Meta(gt=0, le=86400)]

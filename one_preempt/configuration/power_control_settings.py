@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from one_preempt.configuration.section import AbsolutePath, Section
+
 Method = Literal["none", "ipmitool", "redfish", "wake-on-lan", "command"]
 HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?\Z")]
 # Patterns end with \Z, for $ lets a line feed pass.
@@ -18,7 +20,6 @@ _ADDRESS = r"^(?:[A-Za-z0-9]|\{host\})(?:[A-Za-z0-9._:-]|\{host\})*\Z"
 Address = Annotated[str, msgspec.Meta(pattern=_ADDRESS)]
 HardwareAddress = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\Z")]
 UserName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\Z", max_length=64)]
-AbsolutePath = Annotated[str, msgspec.Meta(pattern=r"^/[^\x00-\x1f]+\Z")]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=600)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -26,10 +27,6 @@ Span = Annotated[int, msgspec.Meta(ge=1, le=7 * 86400)]
 Vector = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(max_length=64)]
 Place = tuple[object, ...]
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the file whose keys are all known."""
 
 
 class HostSettings(Section, frozen=True):

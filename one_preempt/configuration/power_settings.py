@@ -10,7 +10,8 @@ from zoneinfo import available_timezones
 
 import msgspec
 
-from one_preempt.configuration.power_control_settings import Count, PowerControlSettings, Section, Span, doubts, faults
+from one_preempt.configuration.power_control_settings import Count, PowerControlSettings, Span, doubts, faults
+from one_preempt.configuration.section import Section
 
 Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Whole = Annotated[int, msgspec.Meta(ge=0, le=2**31)]

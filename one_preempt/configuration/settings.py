@@ -7,6 +7,7 @@ policies. Values are checked here, once, so that nothing behind has to doubt the
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,9 +16,10 @@ import msgspec
 from one_preempt.configuration.choices import policy_faults, rank_faults
 from one_preempt.configuration.gateway_settings import GatewaySettings, gateway_faults
 from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_faults
+from one_preempt.configuration.lease_settings import LeaseSettings, lease_faults
 from one_preempt.configuration.places import address_faults
-from one_preempt.configuration.power_control_settings import AbsolutePath
 from one_preempt.configuration.power_settings import PowerSettings, power_faults
+from one_preempt.configuration.section import AbsolutePath, EntryName, NotNegative, Positive, Section, TypeName
 from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
 from one_preempt.configuration.words import in_plain_words
 from one_preempt.errors import OnePreemptError
@@ -27,14 +29,8 @@ CONFIGURATION_VARIABLE = "ONE_PREEMPT_CONF"
 LONGEST_FILE = 1 << 20
 STATE_FOLDER = Path("/var/lib/one/one_preempt")
 
-Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
-NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
-Share = Annotated[float, msgspec.Meta(ge=0.01, le=1)]
-EntryName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Name = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 MethodName = Literal["suspend", "stop", "undeploy", "terminate", "migrate", "live-migrate"]
 
 
@@ -47,10 +43,6 @@ class SettingsError(OnePreemptError):
 
 class SettingsForbidden(SettingsError):
     """There is a configuration, or it cannot be seen whether there is, and this user may not read it."""
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the file whose keys are all known."""
 
 
 class OpenNebulaSettings(Section, frozen=True):
@@ -179,55 +171,6 @@ class VictimSettings(Section, frozen=True):
     methods: dict[TypeName, list[MethodName]] = {}
 
 
-class MatchSettings(Section, frozen=True):
-    """Which VMs a rule is for: all keys given must hold. `attributes`: user template name -> shell pattern."""
-
-    user: Name | None = None
-    group: Name | None = None
-    template_id: NotNegative | None = None
-    attributes: dict[Name, str] = {}
-    through_gateway: bool | None = None
-
-
-class LeaseRuleSettings(Section, frozen=True):
-    """Gives VMs without a LEASE attribute a type or a duration. The first rule that matches counts."""
-
-    name: EntryName
-    match: MatchSettings
-    type: TypeName | None = None
-    may_preempt: bool = False
-    shutdown_ok: bool = False
-    max_suspensions: NotNegative | None = None
-    shielded_by_lock: bool = True
-    duration_s: Positive | None = None
-
-
-class RightsSettings(Section, frozen=True):
-    """What the LEASE attributes of a user or group may claim. The first entry that matches counts."""
-
-    name: EntryName
-    user: Name | None = None
-    group: Name | None = None
-    through_gateway: bool | None = None
-    may_claim: list[TypeName] = []
-    may_preempt: bool = False
-    max_size: Positive | None = None
-    max_duration_s: Positive | None = None
-    max_ahead_s: NotNegative | None = None
-    max_leases: NotNegative | None = None
-    least_max_suspensions: NotNegative | None = None
-    most_suspensions: NotNegative | None = None
-    max_share: Share | None = None
-
-
-class LeaseSettings(Section, frozen=True):
-    """Rules and rights; `beyond_rights` is what happens to a claim that goes further."""
-
-    beyond_rights: Literal["hold", "fall_back"] = "hold"
-    rules: list[LeaseRuleSettings] = []
-    rights: list[RightsSettings] = []
-
-
 class ImageStagingSettings(Section, frozen=True):
     """Images that are brought to hosts before reservations start there. As shipped none are."""
 
@@ -340,67 +283,52 @@ def parse_settings(text: str, source: str) -> Settings:
 
 
 def _check(settings: Settings, source: str) -> None:
-    for kind, names in (
-        ("rules", [rule.name for rule in settings.leases.rules]),
-        ("rights", [right.name for right in settings.leases.rights]),
-    ):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise SettingsError(f"{source}: leases.{kind} has two entries named '{repeated[0]}': names must differ")
-    for rule in settings.leases.rules:
-        if rule.type is None and rule.duration_s is None and not rule.may_preempt and rule.shielded_by_lock:
-            raise SettingsError(f"{source}: rule '{rule.name}' changes nothing: write type, duration_s or may_preempt")
-        match = rule.match
-        if match == MatchSettings(through_gateway=False) or match == MatchSettings():
-            raise SettingsError(
-                f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
-            )
-    _check_victims(settings.victims, source)
-    named = {
-        "preemption_policy": settings.preemption_policy,
-        "queue_order": settings.queue_order,
-        "matchmaker.host_policy": settings.matchmaker.host_policy,
-        "time.backfilling": settings.time.backfilling,
-        "power.policy": settings.power.policy,
-        "image_staging.policy": settings.image_staging.policy,
-        "gateway.allocation_policy": settings.gateway.allocation_policy,
-        "gateway.fall_back": settings.gateway.fall_back,
-        "gateway.dispatch_policy": settings.gateway.dispatch_policy,
-    }
-    ranks = {
-        f"matchmaker.{key}": getattr(settings.matchmaker, key)
-        for key in ("host_rank", "datastore_rank", "network_rank")
-    }
-    addresses = address_faults(
+    for fault in _faults(settings):
+        raise SettingsError(f"{source}: {fault}")
+
+
+def _faults(settings: Settings) -> Iterator[str]:
+    """One sentence for each thing that cannot be meant."""
+    yield from lease_faults(settings.leases)
+    yield from _victim_faults(settings.victims)
+    yield from address_faults(
         settings.opennebula.endpoint, settings.events.endpoint, settings.store.url, settings.metrics.listen
     )
-    images = (
-        f"image_staging.{fault}"
-        for fault in transfer_faults(settings.image_staging.transfer, settings.image_staging.pool_mib)
+    yield from policy_faults(
+        {
+            "preemption_policy": settings.preemption_policy,
+            "queue_order": settings.queue_order,
+            "matchmaker.host_policy": settings.matchmaker.host_policy,
+            "time.backfilling": settings.time.backfilling,
+            "power.policy": settings.power.policy,
+            "image_staging.policy": settings.image_staging.policy,
+            "gateway.allocation_policy": settings.gateway.allocation_policy,
+            "gateway.fall_back": settings.gateway.fall_back,
+            "gateway.dispatch_policy": settings.gateway.dispatch_policy,
+        }
     )
-    faults = (*policy_faults(named), *rank_faults(ranks), *power_faults(settings.power), *images)
-    for fault in (*addresses, *faults, *gateway_faults(settings.gateway)):
-        raise SettingsError(f"{source}: {fault}")
-    for right in settings.leases.rights:
-        if (right.user is None) == (right.group is None):
-            raise SettingsError(f"{source}: right '{right.name}' must name either a user or a group")
-        least, most = right.least_max_suspensions, right.most_suspensions
-        if least is not None and most is not None and least > most:
-            raise SettingsError(
-                f"{source}: right '{right.name}': least_max_suspensions ({least}) is above most_suspensions ({most})"
-            )
+    yield from rank_faults(
+        {
+            f"matchmaker.{key}": getattr(settings.matchmaker, key)
+            for key in ("host_rank", "datastore_rank", "network_rank")
+        }
+    )
+    yield from power_faults(settings.power)
+    images = settings.image_staging
+    yield from (f"image_staging.{fault}" for fault in transfer_faults(images.transfer, images.pool_mib))
+    yield from gateway_faults(settings.gateway)
 
 
-def _check_victims(victims: VictimSettings, source: str) -> None:
+def _victim_faults(victims: VictimSettings) -> Iterator[str]:
     for name, methods in sorted(victims.methods.items()):
         if "suspend" not in methods:
             continue
         if name not in _MAY_REST_IN_PLACE:
             types = " and ".join(_MAY_REST_IN_PLACE)
-            raise SettingsError(f"{source}: victims.methods.{name} has suspend, which is for {types}: take it out")
-        if not victims.suspend_in_place:
-            raise SettingsError(
-                f"{source}: victims.methods.{name} has suspend, by which oned's books show more than runs: "
+            yield f"victims.methods.{name} has suspend, which is for {types}: take it out"
+        elif not victims.suspend_in_place:
+            yield (
+                f"victims.methods.{name} has suspend, by which oned's books show more than runs: "
                 "set victims.suspend_in_place to true if you mean that, or else take suspend out"
             )
 

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from typing import get_args
 
 from one_preempt.configuration.choices import choices_at, keys_at
-from one_preempt.configuration.power_control_settings import AbsolutePath, Address, HardwareAddress, HostName, UserName
+from one_preempt.configuration.power_control_settings import Address, HardwareAddress, HostName, UserName
 from one_preempt.configuration.power_settings import DayTimes
+from one_preempt.configuration.section import AbsolutePath
 
 _TYPES = {
     "object": "a section of keys",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
+from one_preempt.configuration.lease_settings import LeaseSettings, RightsSettings
+from one_preempt.configuration.section import TypeName
 from one_preempt.configuration.settings import (
-    LeaseSettings,
     LimitSettings,
     MatchmakerSettings,
-    RightsSettings,
     Settings,
     StoreSettings,
-    TypeName,
 )
 from one_preempt.simulation.garbage_collection import rare_garbage_collection
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
