@@ -6,7 +6,7 @@ implementation. Times are seconds since the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -193,12 +193,13 @@ class LeaseStore(Protocol):
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""
 
-    def prune(self, before_s: int) -> int:
+    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> int:
         """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
 
         Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age. Stays of host
         use are added up before they go. Power standings go once they have not mattered for so long, and what owners
-        have used where it was not measured since.
+        have used where it was not measured since. Capacities of hosts that do not exist any more go at once, whatever
+        their age; None: it is not known which hosts there are, and all stay.
         """
 
     def close(self) -> None:

@@ -294,9 +294,10 @@ class SchedulingCycle:
             return
         if abs(now_s - self._pruned_at_s) >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
-            self._store.prune(now_s - self._keep_log_s)
+            existing_host_ids = state.snapshot.hosts.keys() | state.snapshot.unreadable_host_ids
+            self._store.prune(now_s - self._keep_log_s, existing_host_ids)
             if self._images is not None:
-                self._images.forget_hosts(state.snapshot.hosts.keys() | state.snapshot.unreadable_host_ids)
+                self._images.forget_hosts(existing_host_ids)
 
     def _withdraw_unwanted(self, state: ClusterState, plan: Plan) -> None:
         """Close intents that were never carried out and are not wanted any more.

@@ -74,14 +74,15 @@ class Refusing:
 
 @pytest.mark.parametrize("keep_log_s", [WEEK_S, None])
 def test_logs_are_cut_once_a_day_to_what_is_to_be_kept(keep_log_s: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, store, cut_before_s = FixedClock(NOW_S), MemoryLeaseStore(), list[int]()
-    monkeypatch.setattr(store, "prune", cut_before_s.append)
+    clock, store, cuts = FixedClock(NOW_S), MemoryLeaseStore(), list[tuple[int, set[int]]]()
+    monkeypatch.setattr(store, "prune", lambda before_s, host_ids: cuts.append((before_s, set(host_ids))))
     around = Surroundings(Cloud(RUNNING), store, FakeSurroundings({}), clock)
     cycle = SchedulingCycle(around, policies_of(RUNNING), admission_rules(settings_of(RUNNING)), keep_log_s)
     for passed_s in (0, 15, DAY_S - 1, DAY_S, DAY_S + 15):
         clock.set(NOW_S + passed_s)
         cycle.run()
-    assert cut_before_s == ([] if keep_log_s is None else [NOW_S - WEEK_S, NOW_S + DAY_S - WEEK_S])
+    expected = [] if keep_log_s is None else [NOW_S - WEEK_S, NOW_S + DAY_S - WEEK_S]
+    assert cuts == [(before_s, {0}) for before_s in expected]
 
 
 def test_who_does_not_lead_or_cannot_ask_puts_no_more_to_power_control() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import TypeVar
@@ -237,8 +237,8 @@ class MemoryLeaseStore:
         chosen = (record for record in reversed(self._transitions) if vm_id in (None, record.vm_id))
         return tuple(islice(chosen, limit))
 
-    def prune(self, before_s: int) -> int:
-        """Forget what was over before `before_s`; the number of records forgotten."""
+    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> int:
+        """Forget what was over before `before_s`, and capacities of other hosts; the number of records forgotten."""
         size = len(self._ended) + len(self._actions) + len(self._transitions)
         self._ended = {i: r for i, r in self._ended.items() if r.ended_at_s is None or r.ended_at_s >= before_s}
         self._actions.prune(before_s)
@@ -258,6 +258,9 @@ class MemoryLeaseStore:
         self._power.prune(before_s)
         self._owner_use = tuple([one for one in self._owner_use if one.measured_at_s >= before_s])
         self._images.prune(before_s)
+        if existing_host_ids is not None:
+            for host_id in self._host_capacities.values.keys() - existing_host_ids:
+                self._host_capacities.drop(host_id)
         return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import delete, insert, select, update
 
@@ -260,10 +260,11 @@ class SqlLeaseStore:
         with self._database.reading() as connection:
             return tuple(rows.transition(row) for row in connection.execute(query))
 
-    def prune(self, before_s: int) -> int:
+    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> int:
         """Forget what was over before `before_s`: the number of leases, actions and transitions forgotten.
 
-        Live leases, open actions and open preemptions stay, however old they are.
+        Live leases, open actions and open preemptions stay, however old they are. Of hosts that are not among
+        `existing_host_ids` the capacity goes, unless that is None.
         """
         with self._database.writing() as connection:
             forgotten = (
@@ -290,6 +291,9 @@ class SqlLeaseStore:
             power_records.prune(connection, before_s)
             owner_use_records.prune(connection, before_s)
             image_records.prune(connection, before_s)
+            if existing_host_ids is not None:
+                known = connection.execute(select(host_capacities.c.host_id)).scalars().all()
+                writes.delete_rows(connection, host_capacities.c.host_id, sorted(set(known) - set(existing_host_ids)))
         return count
 
     def close(self) -> None:

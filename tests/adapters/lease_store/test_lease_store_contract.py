@@ -372,6 +372,15 @@ def test_the_last_capacity_of_a_host_is_kept(store: AnyStore) -> None:
     assert store.load(NOW_S).host_capacities == {3: new}
 
 
+def test_the_capacity_of_a_host_that_was_deleted_is_pruned_and_no_other(store: AnyStore) -> None:
+    asleep, deleted = (HostCapacity(host_id, NOW_S, 800, 1 << 24, 800, 1 << 24) for host_id in (3, 4))
+    store.apply(LedgerChanges(host_capacities=(asleep, deleted)))
+    store.prune(NOW_S + 1)
+    assert store.load(NOW_S).host_capacities == {3: asleep, 4: deleted}
+    store.prune(NOW_S - 1, {3, 5})
+    assert store.load(NOW_S).host_capacities == {3: asleep}
+
+
 def test_pause_stays_until_it_is_taken_back(store: AnyStore) -> None:
     store.set_paused(True, NOW_S)
     store.set_paused(True, NOW_S + 1)
