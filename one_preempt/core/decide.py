@@ -38,35 +38,35 @@ def decide(state: ClusterState, policies: Policies, memory: DecisionMemory | Non
 
 
 def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory | None = None) -> PlanDraft:
-    """The draft that `decide` makes a plan of, for who looks into it: what was left of the room, and why each waits."""
+    """The draft of the plan, for tests that look at more than a plan says: the room that is left, why each waits."""
     draft = PlanDraft.begin(state, policies, memory or DecisionMemory())
-    # Of a gang that has begun to start, the rest has its hosts whatever else is decided.
+    # Members of a gang that are still to start keep their hosts, whatever else is decided.
     keep_hosts_of_half_started_gangs(draft)
-    # What was begun goes on first: it has its room already, and who takes part in it is in nothing new. Whoever leaves,
-    # moves or stops here gives room, or is owed some, before anybody new is looked at.
+    # What was begun goes on first: it has its room already, and its leases take part in nothing new. Whatever leaves,
+    # moves or stops here gives room, or is owed some, before any new request is looked at.
     continue_preemptions(draft)
     empty_hosts(draft)
     return_in_place(draft)
     repair_gangs(draft)
     end_stays(draft)
-    # Reservations come before the queue, which may only have what is not promised. Among them what was promised comes
-    # before new wishes: first which hosts sleep and come count, then those that are lost, then when others must leave;
-    # only what these leave is promised anew. What is due starts, or has others leave, once all that is known.
+    # Reservations come before the queue, which may only have what is not promised. Old promises come before new ones:
+    # first which sleeping hosts they may count on, then which promised hosts are lost, then when others must leave. New
+    # ones get what these leave. Last, those that are due start, or have others leave for them.
     supply_reservations(draft)
-    # They are about those alone who ask for a time, or were promised one: in many clouds nobody does.
+    # These phases are only about leases that ask for a time, or were promised one: many clouds have none.
     asks_for_time = bool(draft.concerns.all(Concern.TIME))
     if asks_for_time:
         mend_reservations(draft)
         plan_preparations(draft)
         book_reservations(draft)
         keep_reservations(draft)
-    # The queue, from what costs others least: room that is free, then a host that is woken, and only for whom neither
-    # helped others are sent out.
+    # The queue, by what costs others least: free room, then a host that is woken; victims leave only for requests that
+    # neither helps.
     place_waiting(draft)
     supply_waiting(draft)
     preempt_for_waiting(draft)
-    # The rest follows from all that was decided: an immediate lease is refused only where nothing above starts it or
-    # makes room for it, HOLD is for who does not start, hosts sleep that nobody needs, images come to where somebody
+    # The rest follows from all that was decided: an immediate lease is refused only if nothing above starts it or makes
+    # room for it, what does not start is put on HOLD, hosts that nobody needs go to sleep, images come to where leases
     # will start, and owners are told.
     if asks_for_time:
         answer_at_once(draft)
