@@ -24,6 +24,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import images_first, why_not_staged
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.reservations.answers import accept, turn_down
+from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
 from one_preempt.core.phases.reservations.planned_stays import earliest_beside_promises_s, leaving_lacks_s, plan_stays
 from one_preempt.core.phases.reservations.promised import is_unanswered
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
@@ -131,14 +132,18 @@ def _tried_at(
 ) -> Iterator[tuple[SlotTable, tuple[int, ...] | None]]:
     """Hosts for it at that time, first where nobody has to leave, not even what outlives its time; None where none.
 
-    With them the table that says what is free.
+    At last where nobody has to who would be late. With them the table that says what is free.
     """
     with no_overrun_giving_way(draft, lease) as is_any:
         beside = _fit_at(draft, lease, demand, draft.timeline.all_stays.table, start_at_s, end_at_s) if is_any else None
     if beside is not None:
         yield draft.timeline.all_stays.table, beside
-    for table in tables_for(draft, lease):
-        yield table, _fit_at(draft, lease, demand, table, start_at_s, end_at_s)
+    tables, rows = tables_for(draft, lease), None
+    for table in tables:
+        rows = _fit_at(draft, lease, demand, table, start_at_s, end_at_s)
+        yield table, rows
+    if lease.preempts and rows is not None:
+        yield tables[-1], beside_late_leavers(draft, lease, demand, start_at_s, end_at_s)
 
 
 def _fit_at(

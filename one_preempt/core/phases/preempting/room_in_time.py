@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import NEXT_CYCLE
@@ -21,6 +21,7 @@ from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.preempting.room_made import preempt_in_time
 from one_preempt.core.phases.queue.starts import lock_on
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
+from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
 from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start
@@ -186,7 +187,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
 
 
 def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> Stay | None:
-    """The same time on the first hosts that nobody was promised firmly; None where who is there cannot leave in time.
+    """The same time on other hosts that nobody was promised firmly; None where nobody there can leave in time.
 
     Better than to hope that what outlives its DURATION ends. Should it end, the stay moves aside and nobody leaves.
     """
@@ -197,6 +198,24 @@ def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[Virtua
     rows = fit_in(demand, free)
     if rows is None:
         return None
+    elsewhere = _others_leave_in_time(draft, lease, vms, stay, demand, rows)
+    if elsewhere is None:
+        rows = beside_late_leavers(draft, lease, demand, stay.start_s, stay.end_s)
+        elsewhere = None if rows is None else _others_leave_in_time(draft, lease, vms, stay, demand, rows)
+    if elsewhere is not None:
+        book(draft, lease, [elsewhere, *draft.timeline.stays.get(lease.id, ())[1:]])
+    return elsewhere
+
+
+def _others_leave_in_time(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    stay: Stay,
+    demand: GangDemand,
+    rows: tuple[int, ...],
+) -> Stay | None:
+    """The same time on these rows; None where they lack anything by then."""
     there = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
     elsewhere = matched_then(draft, vms, there, demand, draft.timeline.firm_stays)
     if isinstance(elsewhere, Reason):
@@ -206,7 +225,6 @@ def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[Virtua
         return None
     if leaving and prepare(draft, lease.id, elsewhere.start_s, leaving, spared_until_s(draft, leaving)) is None:
         return None
-    book(draft, lease, [elsewhere, *draft.timeline.stays.get(lease.id, ())[1:]])
     return elsewhere
 
 

@@ -22,7 +22,7 @@ from one_preempt.core.overhead.planning import leave_in_turns_s, leave_lanes_s, 
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, there_at
-from one_preempt.core.phases.reservations.room_ahead import firm_room_left
+from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
 
@@ -197,8 +197,8 @@ def _occupy(draft: PlanDraft, preparation: Preparation, sign: int) -> None:
 def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     """Those who would still be on the hosts of `stay` and are in its way, as far as can be told now.
 
-    On each host the largest go first until there is room, and devices where it asks for some; who really leaves, the
-    preemption policy chooses.
+    On each host the largest go first until there is room, or, where they would be late and others not, of these the
+    largest; and who has its devices where it asks for some. Who really leaves, the preemption policy chooses.
     """
     there = there_at(draft, lease, stay)
     if not there or draft.timeline.is_empty:
@@ -207,11 +207,12 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     gone = leaving_leases(draft).intersection(one.lease.id for one in there)
     asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone)
     lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
-    leavers = known.of(timeline.firm_stays, asked) if lasts else None
-    if leavers is None:
-        leavers = tuple(_in_the_way(draft, lease, stay, there))
+    largest = known.of(timeline.firm_stays, asked) if lasts else None
+    if largest is None:
+        largest = tuple(_in_the_way(draft, lease, stay, there)[0])
         if lasts:
-            known.keep(timeline.firm_stays, asked, leavers, len(draft.state.leases))
+            known.keep(timeline.firm_stays, asked, largest, len(draft.state.leases))
+    leavers = _in_time_if_possible(draft, lease, stay, there, largest)
     if not draft.matched.hosts_have_devices or not any(vm.pci_requests for vm in draft.members(lease)):
         return leavers
     out = {vm.id for vm, _ in leavers}
@@ -219,10 +220,30 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     return (*leavers, *(pair for one in holders for pair in zip(one.vms, one.methods, strict=True)))
 
 
-def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay]) -> Leaving:
+def _in_time_if_possible(
+    draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay], leavers: Leaving
+) -> Leaving:
+    """Others in place of `leavers` where these could not have left by the start of a stay, and those can."""
+    if stay.start_s <= draft.state.now_s or not leaves_late(draft, leavers, stay.start_s):
+        return leavers
+    prompt = [one for one in there if not leaves_late(draft, vms_leaving(one), stay.start_s)]
+    if not prompt:
+        return leavers
+    others, is_enough = _in_the_way(draft, lease, stay, there, prompt)
+    return others if is_enough and not leaves_late(draft, others, stay.start_s) else leavers
+
+
+def _in_the_way(
+    draft: PlanDraft,
+    lease: Lease,
+    stay: Stay,
+    there: Sequence[GivingWay],
+    among: Sequence[GivingWay] | None = None,
+) -> tuple[Leaving, bool]:
+    """Who of those `there` leaves, None: of all of them, `among` these alone; and whether that is enough."""
     left = firm_room_left(draft, lease, stay, there)
     leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
-    for one in sorted(there, key=_largest_first):
+    for one in sorted(there if among is None else among, key=_largest_first):
         # Whoever ends sooner is in nobody's way from then on.
         until_s = END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
         in_the_way = [
@@ -237,7 +258,21 @@ def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[Givi
         leaving += zip(one.vms, one.methods, strict=True)
         for parts, from_s, amounts in in_the_way:
             parts[from_s] = list(map(add, parts[from_s], amounts))
-    return leaving
+    return leaving, not is_short(left)
+
+
+def vms_leaving(one: GivingWay) -> Leaving:
+    """The VMs of a lease that gives way, each with how it leaves."""
+    return list(zip(one.vms, one.methods, strict=True))
+
+
+def leaves_late(draft: PlanDraft, leaving: Leaving, start_s: int) -> bool:
+    """All of them would still be there at a start, or its margin be used up, even if nobody else left."""
+    if not leaving:
+        return False
+    rules = draft.policies.time
+    from_s = max(draft.state.now_s, spared_until_s(draft, leaving)) + rules.grace_s
+    return from_s + leaves_s(draft, leaving) + rules.preparation_margin_s > start_s
 
 
 def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
