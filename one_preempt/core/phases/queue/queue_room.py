@@ -24,8 +24,8 @@ from one_preempt.core.phases.devices_and_groups.beside_promised import placed_be
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import hosts_with_images_first, rows_with_images
+from one_preempt.core.phases.queue.firm_ahead import FirmAhead
 from one_preempt.core.phases.queue.reschedule import reschedule
-from one_preempt.core.phases.reservations.giving_way import reserved_ahead
 from one_preempt.core.phases.reservations.leaving_in_time import may_leave_again
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
@@ -46,8 +46,7 @@ class QueueRoom:
         self._named = draft.timeline.all_stays
         self._alike = draft.timeline.alike
         self._promises = self._named if self._alike is None else self._alike
-        self._reserved: tuple[int, ...] | None = None
-        self._others: bool | None = None
+        self._firm = FirmAhead(draft)
         self._places: dict[tuple[int, int], int] = {}
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
@@ -74,9 +73,10 @@ class QueueRoom:
         later_s = max(not_before_s, now_s + 1)
         end_s = end_of(now_s, request.duration_s)
         if self._alike is not None:
-            # What has room and yet does not start waits for something that time does not bring.
-            stuck = not is_put_off and unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
-            return None if stuck else self._alike.place(_counted(request), later_s)
+            fits = self._alike.profile.fits(len(turn.vms), now_s, end_s)
+            if fits and unplaced is not None and not is_put_off:
+                return self._promised_beside_named(request, later_s)
+            return self._alike.place(_counted(request), later_s)
         demand = self._demand(turn)
         fits = self._named.table.fit_at(demand, now_s, end_s) is not None
         if unplaced is not None and fits and not is_put_off and self._may_stay(turn, demand, now_s, end_s):
@@ -86,6 +86,28 @@ class QueueRoom:
             # Only what overruns keeps it from starting at once, and may end any second.
             self._named.search_again(request.lease_id)
         return start_s
+
+    def _promised_beside_named(self, request: TimedRequest[Turn], later_s: int) -> int | None:
+        """Promise a start to who has room by number now, though not on hosts, because firm stays name these.
+
+        None for who would have it there, too: that waits for something that time does not bring.
+        """
+        assert self._alike is not None, "only where hosts are counted"
+        turn, now_s = request.demand, self._draft.state.now_s
+        demand = self._demand(turn)
+        free = self._firm.leaves_free(turn.lease, now_s, end_of(now_s, request.duration_s))
+        if free is None or fit_in(demand, free) is not None:
+            return None
+        not_before_s: int | None = later_s
+        while not_before_s is not None:
+            slot = self._named.table.earliest_fit(demand, request.duration_s, not_before_s)
+            if slot is None:
+                return None
+            not_before_s = self._alike.profile.earliest_fit(len(turn.vms), request.duration_s, slot.start_s)
+            if not_before_s == slot.start_s:
+                self._alike.hold(_counted(request), slot.start_s)
+                break
+        return not_before_s
 
     def place_at(self, request: TimedRequest[Turn], start_s: int) -> bool:
         """Start it now, if the matchmaker finds hosts where nothing is in its way for its whole duration."""
@@ -236,16 +258,7 @@ class QueueRoom:
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _no_place(nodes)
-        timeline = self._draft.timeline
-        if not timeline.firm_stays.reservations():
-            # What is free now stays free for it.
-            return self._matched(turn, None, end_s)
-        gives_way = self._draft.gives_way(turn.lease)
-        if gives_way and not self._others_ahead():
-            return self._matched(turn, None, end_s)
-        # It leaves for those who make others leave; of all others the hosts are their own.
-        leaves_for = self._reserved_ahead() if gives_way else ()
-        return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True), end_s)
+        return self._matched(turn, self._firm.leaves_free(turn.lease, start_s, end_s), end_s)
 
     def _lacks_places(self, vms: Sequence[VirtualMachine]) -> bool:
         """Fewer of such VMs have room now, on all hosts together; counted once for all that are so small."""
@@ -302,7 +315,7 @@ class QueueRoom:
 
         Only what was promised firmly is worth being suspended for: a promise to the queue is not.
         """
-        draft, nodes, ahead = self._draft, len(turn.vms), self._reserved_ahead()
+        draft, nodes, ahead = self._draft, len(turn.vms), self._firm.preempting()
         # So it is with most that wait: others are in its way, too.
         if not ahead or (self._alike is not None and not self._alike.fits_without(ahead, nodes, start_s, end_s)):
             return unplaced
@@ -310,7 +323,7 @@ class QueueRoom:
             # Nobody's giving way later makes room now.
             return unplaced
         # Others are not in its way.
-        reserved = [lease_id for lease_id in ahead if self._meets(lease_id, start_s, end_s)]
+        reserved = self._firm.meeting(start_s, end_s)
         if not reserved:
             return unplaced
         methods = draft.ways_out(turn.lease)
@@ -320,8 +333,10 @@ class QueueRoom:
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
         free_then = None
-        if self._alike is None or self._others_ahead():
-            free_then = draft.timeline.free_without(reserved, start_s, end_s, firmly=self._alike is not None)
+        if self._alike is None:
+            free_then = draft.timeline.free_without(reserved, start_s, end_s)
+        elif self._firm.has_others():
+            free_then = self._firm.leaves_free_beside(reserved, start_s, end_s)
         mark = draft.room.checkpoint()
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
@@ -332,37 +347,11 @@ class QueueRoom:
             return unplaced
         return placed
 
-    def _meets(self, lease_id: int, start_s: int, end_s: int | None) -> bool:
-        """It was promised some of the time between two instants."""
-        return any(
-            (end_s is None or stay.start_s < end_s) and (stay.end_s is None or stay.end_s > start_s)
-            for stay in self._draft.timeline.stays.get(lease_id, ())
-        )
-
-    def _reserved_ahead(self) -> tuple[int, ...]:
-        """Who was promised a start firmly; looked up again when one of them has started instead."""
-        if self._reserved is None:
-            self._reserved = reserved_ahead(self._draft)
-        return self._reserved
-
-    def _others_ahead(self) -> bool:
-        """Is anybody promised hosts firmly for a time to come who makes nobody leave?"""
-        if self._others is None:
-            ahead, now_s = self._reserved_ahead(), self._draft.state.now_s
-            self._others = any(
-                stay.firm and stay.start_s > now_s
-                for lease_id, stays in self._draft.timeline.stays.items()
-                if lease_id not in ahead
-                for stay in stays
-            )
-        return self._others
-
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
         """Hold the room of what starts now, up to where something firm begins; firmly where it gives way to nobody."""
         self.placed[turn.id] = placed
         self._places.clear()
-        if self._reserved is not None and turn.lease.id in self._reserved:
-            self._reserved = None
+        self._firm.has_started(turn.lease.id)
         timeline, rows = self._draft.timeline, rows_of(self._draft, placed)
         # Of a gang some VMs may be on hosts already: these stay there.
         known = timeline.stays.get(turn.lease.id, ())
