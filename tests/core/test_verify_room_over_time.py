@@ -128,9 +128,10 @@ def test_claims_over_time_are_judged_as_by_counting_every_second(case: Case) -> 
     assert set(found) <= {"promise-broken", "over-capacity"}
 
 
-def test_what_may_be_made_to_leave_is_in_nobody_s_way() -> None:
+def test_what_may_be_made_to_leave_is_in_nobody_s_way_who_may_preempt() -> None:
     case = Case(2, runs=[Piece(0, 2, 0, None)], promised=[], booked=[Piece(0, 2, 5, 9)], starts=[])
     state, made = told(case)
+    state = replace(state, leases={**state.leases, 300: replace(state.leases[300], may_preempt=True)})
     assert codes(state, made) == ["promise-broken"]
     for change, expected in (
         ({"type": LeaseType.BE_SUSPENDABLE}, []),
@@ -322,3 +323,40 @@ def test_what_was_promised_is_claimed_as_before_where_room_is_made_for_it_no_mor
     )
     given_up = PreemptionEnd(preemption.id, fulfilled=False, reason=WHY)
     assert codes(state, replace(made, ended_preemptions=(given_up,))) == []
+
+
+@settings(derandomize=True, max_examples=50)
+@given(cases, st.booleans(), st.sets(st.sampled_from([*range(200, 203), *range(300, 303)])))
+def test_beside_best_effort_only_who_may_preempt_is_promised_room(case: Case, gives_way: bool, may: set[int]) -> None:
+    """Nobody leaves for the others: in their time there is room for all that runs on, second by second."""
+    state, made = told(case)
+    kind = LeaseType.BE_SUSPENDABLE if gives_way else LeaseType.DC_NON_PREEMPTABLE
+    leases = {
+        lease.id: replace(
+            lease,
+            may_preempt=lease.id in may,
+            terms=lease.terms if 200 <= lease.id < 400 else replace(lease.terms, type=kind, start_at_s=None),
+        )
+        for lease in state.leases.values()
+    }
+    found = codes(replace(state, leases=leases), made)
+    assert ("nobody-leaves" in found) == (gives_way and counts_on_best_effort(case, may)), found
+
+
+def counts_on_best_effort(case: Case, may: set[int]) -> bool:
+    """On some host in some second in the time of somebody who makes nobody leave more is claimed than there is."""
+    waits = {**dict(enumerate(case.promised, 200)), **dict(enumerate(case.booked, 300))}
+    for host_id in {one.host_id for one in (*case.booked, *case.starts)}:
+        begin_s = [one.from_s for number, one in waits.items() if number in may and one.host_id == host_id]
+        before_s = [one.from_s for n, one in waits.items() if n in may and n < 300 and one.host_id == host_id]
+        if all(one.host_id != host_id for one in (*case.runs, *case.starts)):
+            continue
+        for second in range(1, HORIZON_S + 2):
+            spared = [one for n, one in waits.items() if n not in may and one.takes(host_id, second)]
+            kept, new = [*case.promised], [*case.booked]
+            before = kept + (case.runs if second < min(before_s, default=second + 1) else [])
+            after = kept + new + ([*case.runs, *case.starts] if second < min(begin_s, default=second + 1) else [])
+            total = sum(one.takes(host_id, second) for one in after)
+            if spared and total > max(case.cpus, sum(one.takes(host_id, second) for one in before)):
+                return True
+    return False

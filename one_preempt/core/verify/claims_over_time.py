@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import ActionKind, Preemption
@@ -18,6 +19,7 @@ from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.lease_over_time import (
     gives_way_by_type,
+    has_outlived_its_duration,
     is_accepted,
     leaves_by_s,
     left_s,
@@ -89,12 +91,16 @@ def hosts_claimed_by_the_plan(recount: Recount) -> frozenset[int]:
     return frozenset(claim.host_id for lease in leases for claim in reader.claims(lease, planned=True))
 
 
-def claims_on_hosts(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> list[JudgedClaim]:
+def claims_on_hosts(
+    recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False, best_effort_stays: bool = False
+) -> list[JudgedClaim]:
     """What is claimed of these hosts from now on.
 
     `overruns_stay`: what outlives its DURATION never ends, and of slots only those count that stand without the plan.
+    `best_effort_stays`: what gives way to those who may preempt has its room until it ends, or one of them may have it.
     """
-    now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids, overruns_stay=overruns_stay)
+    now_s = recount.state.now_s
+    reader = _ClaimReader(recount, host_ids, overruns_stay=overruns_stay, best_effort_stays=best_effort_stays)
     touched = leases_of_the_plan(recount)
     concerned = touched | _leases_with_claims(recount, host_ids)
     leased, guests = recount.state.lease_of_vm, [recount.books.guests(recount.state, one) for one in host_ids]
@@ -148,14 +154,13 @@ def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset
 
 
 class _ClaimReader:
-    """What each lease claims of some hosts, without the plan and with it.
+    """What each lease claims of some hosts, without the plan and with it; `claims_on_hosts` says what is counted."""
 
-    `overruns_stay`: what outlives its DURATION never ends, and of slots only those count that stand without the plan.
-    """
-
-    def __init__(self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool) -> None:
+    def __init__(
+        self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool, best_effort_stays: bool = False
+    ) -> None:
         plan = recount.plan
-        self._host_ids, self._overruns_stay = host_ids, overruns_stay
+        self._host_ids, self._overruns_stay, self._best_effort_stays = host_ids, overruns_stay, best_effort_stays
         new = [action for action in plan.actions if not recount.under_way(action)]
         self._recount = recount
         self._now_s = recount.state.now_s
@@ -179,7 +184,8 @@ class _ClaimReader:
         """Where it is or starts now, or where room is made for it; and what it was promised after that."""
         own = slots(self._recount, lease, planned=planned)
         preemption = self._making_room[planned].get(lease.id)
-        if not own and preemption is None and gives_way_by_type(self._recount, lease):
+        stays = self._best_effort_stays or not gives_way_by_type(self._recount, lease)
+        if not own and preemption is None and not stays:
             # By far the most: somebody may be promised its room, and it was promised nothing.
             return []
         found: list[Claim] = []
@@ -196,6 +202,8 @@ class _ClaimReader:
                 found += self._claims_on((*runs, *starts), self._now_s, leaves_s)
             elif not may_give_way(self._recount, lease):
                 found += self._claims_on((*runs, *starts), self._now_s, until_s)
+            elif self._best_effort_stays and not has_outlived_its_duration(lease, self._now_s):
+                found += self._until_preempted((*runs, *starts), until_s, planned=planned)
             rest = {vm.id for vm in vms if vm.host_id is None and vm.id not in arrivals}
             if rest:
                 # Not all of the gang is there: its slots are still to come, and what has begun of them for the rest.
@@ -244,6 +252,26 @@ class _ClaimReader:
 
     def _claims_on(self, where: Iterable[tuple[VirtualMachine, int]], start_s: int, end_s: int | None) -> list[Claim]:
         return [Claim(host_id, start_s, end_s, vm) for vm, host_id in where if host_id in self._host_ids]
+
+    def _until_preempted(
+        self, where: Iterable[tuple[VirtualMachine, int]], end_s: int | None, *, planned: bool
+    ) -> list[Claim]:
+        """What it takes until it ends, or until somebody begins there for whom it may have to leave."""
+        begins_s = self._preempting_from_s[planned]
+        claims = self._claims_on(where, self._now_s, end_s)
+        return [replace(one, end_s=_earlier(one.end_s, begins_s.get(one.host_id))) for one in claims]
+
+    @cached_property
+    def _preempting_from_s(self) -> dict[bool, dict[int, int]]:
+        """By host, when the first of those who may preempt has a slot there that is still to come."""
+        recount, found = self._recount, dict[bool, dict[int, int]]({False: {}, True: {}})
+        lease_ids = recount.books.firm_lease_ids | recount.booking_by_lease.keys()
+        for lease in [recount.leases[one] for one in lease_ids & recount.leases.keys()]:
+            for planned, begins_s in found.items() if lease.preempts else ():
+                for slot in slots(recount, lease, planned=planned):
+                    for host_id in slot.host_ids if slot.start_at_s > self._now_s else ():
+                        begins_s[host_id] = min(begins_s.get(host_id, slot.start_at_s), slot.start_at_s)
+        return found
 
     def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> list[Claim]:
         """One host a VM, as far as they are not lost; of a lease of which some VMs are on hosts already, the others."""
