@@ -140,6 +140,8 @@ def test_an_event_bus_is_looked_for_where_it_is_to_be_heard(tmp_path: Path) -> N
         (finding,) = heard_at(silent)
         assert finding.grade is Grade.WARN
         assert f"nothing can be heard at {silent} (Connection refused)" in finding.text
+        # The service opennebula-hem listens there as well; what publishes is a driver of oned.
+        assert "oned publishes where HM_MAD in oned.conf says" in finding.mend
     assert not list(judge_events(EventSettings(enabled=False)))
 
 

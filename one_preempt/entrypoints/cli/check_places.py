@@ -68,7 +68,8 @@ def judge_events(events: EventSettings) -> Iterator[Finding]:
     except (OSError, UnicodeError) as error:
         why = printable(getattr(error, "strerror", None) or str(error), 200)
         text = f"nothing can be heard at {printable(events.endpoint, 200)} ({why}): changes are seen a cycle later"
-        mend = "start opennebula-hem, correct events.endpoint, or write events.enabled: false"
+        # The bus is oned's own, and opennebula-hem only another listener: starting that mends nothing.
+        mend = "oned publishes where HM_MAD in oned.conf says: correct events.endpoint, or write events.enabled: false"
         yield Finding("events", Grade.WARN, text, mend)
 
 
