@@ -49,11 +49,10 @@ class Availability(Protocol[AnyDemand]):
 
 
 class PromisedStart(Struct, frozen=True):
-    """A lease that waits for a start that is held for it, and the start it was promised before, if any."""
+    """A lease that waits for a start that is held for it."""
 
     lease_id: int
     start_s: int
-    before_s: int | None
 
 
 class BackfillingDecision(Struct, frozen=True):
@@ -66,11 +65,6 @@ class BackfillingDecision(Struct, frozen=True):
     starting: tuple[int, ...]
     promised: tuple[PromisedStart, ...]
     waiting: tuple[int, ...]
-
-    @property
-    def changed(self) -> tuple[PromisedStart, ...]:
-        """The promises that are new or have changed."""
-        return tuple(one for one in self.promised if one.start_s != one.before_s)
 
 
 class BackfillingPolicy(Protocol):

@@ -55,7 +55,7 @@ class QueueWalk(Struct, frozen=True):
             elif start_s <= now_s:
                 starting.append(lease_id)
             else:
-                promised.append(PromisedStart(lease_id, start_s, before.get(lease_id)))
+                promised.append(PromisedStart(lease_id, start_s))
                 if self.shielded:
                     availability.shield(lease_id)
                 if not self.overtaking or len(promised) == self.promises:

@@ -60,24 +60,24 @@ QUEUE = [
 
 def test_without_backfilling_nobody_overtakes() -> None:
     decision = none.POLICY.decide(QUEUE, full_until(100), 0)
-    assert decision == BackfillingDecision((), (PromisedStart(2, 100, None),), (3, 4, 5, 6, 7))
+    assert decision == BackfillingDecision((), (PromisedStart(2, 100),), (3, 4, 5, 6, 7))
 
 
 def test_easy_lets_all_overtake_who_do_not_delay_the_head() -> None:
     decision = easy.POLICY.decide(QUEUE, full_until(100), 0)
-    assert decision == BackfillingDecision((4, 6, 7), (PromisedStart(2, 100, None),), (3, 5))
+    assert decision == BackfillingDecision((4, 6, 7), (PromisedStart(2, 100),), (3, 5))
 
 
 def test_intermediate_keeps_what_it_promised_to_the_first_ones() -> None:
     decision = intermediate.with_promises(2).decide(QUEUE, full_until(100), 0)
     assert decision.starting == (4, 6, 7)
-    assert decision.promised == (PromisedStart(2, 100, None), PromisedStart(3, 150, None))
+    assert decision.promised == (PromisedStart(2, 100), PromisedStart(3, 150))
 
 
 def test_conservative_promises_a_start_to_everybody() -> None:
     decision = conservative.POLICY.decide(QUEUE, full_until(100), 0)
     assert decision.starting == (4, 6, 7)
-    assert decision.promised == (PromisedStart(2, 100, None), PromisedStart(3, 150, None), PromisedStart(5, 200, None))
+    assert decision.promised == (PromisedStart(2, 100), PromisedStart(3, 150), PromisedStart(5, 200))
 
 
 def test_extra_nodes_are_left_over_when_the_head_has_enough() -> None:
@@ -112,7 +112,7 @@ def test_of_unknown_duration_is_what_is_promised_only_where_nobody_comes_later()
     nodes = full_until(100)
     nodes.hold(TimedRequest(9, 10, 10), 500)
     decision = conservative.POLICY.decide([TimedRequest(2, 3, None)], nodes, 0)
-    assert decision.promised == (PromisedStart(2, 510, None),)
+    assert decision.promised == (PromisedStart(2, 510),)
 
 
 def test_the_schedule_is_compressed_when_room_comes_free_before_its_time() -> None:
@@ -122,7 +122,7 @@ def test_the_schedule_is_compressed_when_room_comes_free_before_its_time() -> No
     nodes.forget_before(30)
     decision = conservative.POLICY.decide(QUEUE[:2], nodes, 30)
     assert decision.starting == (2,)
-    assert decision.changed == (PromisedStart(3, 80, 150),)
+    assert decision.promised == (PromisedStart(3, 80),)
 
 
 def test_all_is_promised_anew_in_turn_when_somebody_overruns() -> None:
@@ -131,7 +131,7 @@ def test_all_is_promised_anew_in_turn_when_somebody_overruns() -> None:
     nodes.forget_before(100)
     overrun(nodes, 1, 101)
     decision = conservative.POLICY.decide(QUEUE[:2], nodes, 100)
-    assert decision.promised == (PromisedStart(2, 101, 100), PromisedStart(3, 151, 150))
+    assert decision.promised == (PromisedStart(2, 101), PromisedStart(3, 151))
 
 
 def test_a_start_that_was_missed_is_made_up_for_in_turn() -> None:
@@ -141,14 +141,14 @@ def test_a_start_that_was_missed_is_made_up_for_in_turn() -> None:
     nodes.forget_before(130)
     decision = conservative.POLICY.decide(QUEUE[:2], nodes, 130)
     assert decision.starting == (2,)
-    assert decision.promised == (PromisedStart(3, 180, 150),)
+    assert decision.promised == (PromisedStart(3, 180),)
 
 
 def test_a_new_head_takes_over_the_promise_of_easy() -> None:
     nodes = full_until(100)
     easy.POLICY.decide([QUEUE[0]], nodes, 0)
     decision = easy.POLICY.decide([TimedRequest(9, 10, 50), QUEUE[0]], nodes, 0)
-    assert decision == BackfillingDecision((), (PromisedStart(9, 100, None),), (2,))
+    assert decision == BackfillingDecision((), (PromisedStart(9, 100),), (2,))
     assert nodes.start_of(2) is None
 
 
