@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.garbage_collection import rare_garbage_collection
@@ -21,12 +20,13 @@ from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.event_heap import EventHeap, EventKind
 from one_preempt.simulation.simulator.lease_run import LeaseRun, VmRun
 from one_preempt.simulation.simulator.owners import Origin, origin_of
+from one_preempt.simulation.simulator.plan_reading import Preemptions, taken_back
 from one_preempt.simulation.simulator.result import RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report, Scheduler
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
 from one_preempt.simulation.simulator.submission import submit
 from one_preempt.simulation.simulator.timed_fault import TimedFault
-from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
 
 # A guest that is moved while it runs goes on running.
 _SERVED = frozenset({LcmState.RUNNING, LcmState.MIGRATE})
@@ -37,7 +37,7 @@ _FRESH_STARTS = frozenset({
     LcmState.BOOT_UNDEPLOY_FAILURE,
 })  # fmt: skip
 _ACTIVE, _DONE, _RUNNING = VmState.ACTIVE, VmState.DONE, LcmState.RUNNING
-_END, _SUBMISSION, _IMMEDIATE, _REFUSED = EventKind.END, EventKind.SUBMISSION, StartKind.IMMEDIATE, LeaseState.REFUSED
+_END, _SUBMISSION = EventKind.END, EventKind.SUBMISSION
 _COMING = frozenset({LcmState.PROLOG, LcmState.BOOT, LcmState.RUNNING})
 _GOING = frozenset({LcmState.SHUTDOWN, LcmState.EPILOG})
 _CYCLES_AT_ONE_INSTANT = 10_000
@@ -97,7 +97,7 @@ class Simulator:
         self._lease_by_id: dict[int, LeaseRun] = {}
         self._new: list[LeaseRun] = []
         self._to_forget: list[int] = []
-        self._victims: dict[str, list[LeaseRun]] = {}
+        self._preemptions = Preemptions(self._lease_by_id)
         self._wake_at_ms: int | None = None
         self._changed = False
         self._anything = False
@@ -209,7 +209,7 @@ class Simulator:
         self._cycles += 1
         if report.plan is not None:
             if not report.is_refused:
-                self._note_preemptions(report.plan)
+                self._preemptions.read(report.plan)
                 if report.state is not None:
                     self._withdraw_refused(report.plan, report.state)
             if report.plan.wake_at_s is not None:
@@ -381,47 +381,20 @@ class Simulator:
         self._parting.discard(lease.vm_ids[0])
         self._records.append(lease.record(self._origin_ms))
 
-    # ---------------------------------------------------------------- what the plan says
-
-    def _note_preemptions(self, plan: Plan) -> None:
-        for preemption in plan.preemptions:
-            preemptor = self._lease_by_id.get(preemption.preemptor_lease_id)
-            if preemption.id in self._victims or preemptor is None:
-                continue
-            by_id = self._lease_by_id
-            victims = [by_id[lease_id] for lease_id in preemption.victim_lease_ids if lease_id in by_id]
-            for victim in victims:
-                victim.preemptor = preemptor.request.id
-            self._victims[preemption.id] = victims
-        for end in plan.ended_preemptions:
-            for victim in self._victims.pop(end.preemption_id, ()):
-                victim.is_spared()
+    # ---------------------------------------------------------------- owners
 
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""
-        if not (plan.verdicts or self._new):
-            return
-        refused = {given.lease_id: given.text for given in plan.verdicts if given.verdict is Verdict.REFUSED}
-        at_once = bool([new for new in self._new if new.request.start is _IMMEDIATE])
-        waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if at_once else {}
-        for new in self._new:
-            lease = state.leases.get(new.vm_ids[0])
-            if lease is not None and lease.state is _REFUSED:
-                refused[lease.id] = lease.refusal_text
-            elif new.request.start is _IMMEDIATE and new.vm_ids[0] in waits:
-                refused[new.vm_ids[0]] = waits[new.vm_ids[0]]
+        refused = taken_back(plan, state, self._new)
         self._new.clear()
-        for lease_id in sorted(refused):
-            self._withdraw(lease_id, refused[lease_id])
+        for lease_id, why in refused.items():
+            run = self._lease_by_id.get(lease_id)
+            if run is not None:
+                run.rejection = why
+                self._terminate(run)
 
-    def _withdraw(self, lease_id: int, why: str) -> None:
-        run = self._lease_by_id.get(lease_id)
-        if run is None:
-            return
-        run.rejection = why
+    def _terminate(self, run: LeaseRun) -> None:
         for vm_id in run.vm_ids:
             if vm_id in self._runs:
-                try:
+                with suppress(OnedError):
                     self._cloud.vm_action(run.owner, "terminate", vm_id)
-                except OnedError:
-                    continue
