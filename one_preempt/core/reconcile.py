@@ -25,6 +25,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
+from one_preempt.core.reconciliation.forgiven_starts import forgiven_starts
 from one_preempt.core.reconciliation.in_place import in_place
 from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
 from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
@@ -85,6 +86,7 @@ def reconcile(
     update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
     updated = update.of(records)
     records.update(updated)
+    forgiven = forgiven_starts(snapshot, ledger, records) if ledger.failed_actions else {}
     leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)
     admitted = {record.id: records[record.id] for record in admission.records}
     changes = LedgerChanges(
@@ -106,7 +108,7 @@ def reconcile(
         half_seen_leases=_half_seen(snapshot, records),
         preemptions=ledger.preemptions,
         actions=settled.open,
-        failed_actions=(*ledger.failed_actions, *settled.failed),
+        failed_actions=(*(forgiven.get(one.id, one) for one in ledger.failed_actions), *settled.failed),
         victims_last_hour=tuple(at_s for at_s in ledger.victims_last_hour if at_s <= now_s),
         paused=ledger.paused,
         reservations=ledger.reservations,

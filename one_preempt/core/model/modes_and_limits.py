@@ -76,6 +76,9 @@ class VictimRules(Struct, frozen=True):
 # Calls that are refused are repeated so often at the usual pace, and at this one in the end.
 _TRIED_SOON = 3
 _LONGEST_PAUSE_S = 600
+# Whose hosts are kept is tried at this pace, for a quarter of an hour as shipped: so many times.
+_LONGEST_PAUSE_WHILE_KEPT_S = 60
+_TRIED_WHILE_KEPT = 18
 
 
 class EnactmentLimits(Struct, frozen=True):
@@ -93,3 +96,13 @@ class EnactmentLimits(Struct, frozen=True):
         """
         doublings = min(max(0, attempts - _TRIED_SOON + 1), 16)
         return max(self.retry_delay_s, min(self.retry_delay_s << doublings, _LONGEST_PAUSE_S))
+
+    def pause_while_kept_s(self, attempts: int) -> int:
+        """The same for a start for which hosts are kept that nobody else has meanwhile."""
+        if self.is_tried_in_vain(attempts):
+            return self.pause_s(attempts)
+        return max(self.retry_delay_s, min(self.pause_s(attempts), _LONGEST_PAUSE_WHILE_KEPT_S))
+
+    def is_tried_in_vain(self, attempts: int) -> bool:
+        """After so many refusals in a row no hosts are kept for it any longer."""
+        return attempts >= _TRIED_WHILE_KEPT

@@ -20,9 +20,10 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power.waking_times import come_up_any_moment
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
-from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, lock_on, start
+from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, is_refused_for_long, lock_on, start
 from one_preempt.core.phases.reservations.half_started_gangs import without_the_rest
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
 from one_preempt.core.phases.reservations.overbooked_hosts import firm_ceiling_in_turn
@@ -38,8 +39,6 @@ from one_preempt.core.phases.reservations.stays import (
 )
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
-# So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
-ENABLED_WITHIN_S = 30
 _PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: until then, what it needs is promised to others")
 
 
@@ -61,6 +60,8 @@ def keep_reservations(draft: PlanDraft) -> None:
         overbooked = None
         if len(vms) < len(lease.vm_ids):
             _complete(draft, lease, vms)
+        elif is_refused_for_long(draft, lease, vms):
+            _keep_no_hosts(draft, lease, vms)
         elif has_exact_start(draft, lease):
             _keep_start(draft, lease, vms)
         else:
@@ -101,6 +102,21 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
         draft.timeline.replace(lease.id, (*stays[:1], *(one for one in stays[1:] if one.start_s > now_s)))
         draft.timeline.hold_beside(rest)
         start(draft, lease, vms, placed)
+
+
+def _keep_no_hosts(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+    """oned refuses to start it, for long: others have its hosts, and nobody leaves. Where there is room it is tried."""
+    now_s = draft.state.now_s
+    if draft.timeline.stays.get(lease.id) or lease.id in draft.state.reservations:
+        book(draft, lease, ())
+    end_at_s = expected_end_s(draft, lease, vms, now_s)
+    placed = _place(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
+    draft.lacking_room.discard(lease.id)
+    if placed is not None:
+        draft.timeline.replace(lease.id, (stay_of_placed(draft, lease, vms, placed, end_at_s),))
+        start(draft, lease, vms, placed)
+    elif lease.id in draft.waits:
+        draft.statuses[lease.id] = f"late, and no hosts are kept for it any longer: {draft.waits[lease.id].text}"
 
 
 # -- an exact start ------------------------------------------------------------------------------------------
@@ -171,7 +187,7 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     free_then = firm_ceiling_in_turn(draft, lease, stays[0] if stays else None, end_at_s)
     placed = _place(draft, lease, vms, stays, free_then, end_at_s)
     if placed is None:
-        if stays and _come_up(draft, stays[0]):
+        if stays and come_up_any_moment(draft, stays[0]):
             _waits_for_its_hosts(draft, lease)
             return
         late = draft.waits.get(lease.id)
@@ -181,17 +197,6 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     stay = stay_of_placed(draft, lease, vms, placed, end_at_s)
     draft.timeline.replace(lease.id, (stay,))
     start(draft, lease, vms, placed)
-
-
-def _come_up(draft: PlanDraft, stay: Stay) -> bool:
-    """Hosts of it are up any moment: they were woken for it, and nobody is to leave others for so little."""
-    power = draft.power
-    if power is None or power.to_come is None:
-        return False
-    due_s = power.to_come.expected.due_s
-    coming = [due_s[row] for row in set(stay.host_rows) if row in due_s]
-    # What never lost its power has no such instant.
-    return bool(coming) and all(not at_s or abs(power.now_s - at_s) < ENABLED_WITHIN_S for at_s in coming)
 
 
 def _waits_for_its_hosts(draft: PlanDraft, lease: Lease) -> None:

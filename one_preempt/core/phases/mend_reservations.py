@@ -11,6 +11,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import images_first, may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
+from one_preempt.core.phases.queue.starts import is_refused_for_long
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.planned_stays import planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
@@ -54,7 +55,8 @@ def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
 
 def _displaced(draft: PlanDraft) -> list[Lease]:
     promised = [lease for lease in promised_leases(draft) if lease.id not in draft.busy_leases]
-    return [one for one in promised if not standing_stays(draft, one) or has_unsuited_host(draft, one)]
+    lost = [one for one in promised if not standing_stays(draft, one) or has_unsuited_host(draft, one)]
+    return [one for one in lost if not is_refused_for_long(draft, one, draft.startable(one))]
 
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

@@ -18,6 +18,7 @@ from one_preempt.core.verify.lease_over_time import (
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 _REFUSED = LeaseState.REFUSED
+_REFUSED_OFTEN = 18
 
 
 def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
@@ -85,8 +86,16 @@ def _promises_are_not_dropped(recount: Recount) -> Iterator[Violation]:
         had = any(one.firm for one in recount.state.reservations.get(lease_id, ()))
         if lease is None or not had or any(one.firm for one in booking.reservations):
             continue
-        if (has_deadline_promised(recount, lease) or has_start_promised(recount, lease)) and _waits(recount, lease):
+        promised = has_deadline_promised(recount, lease) or has_start_promised(recount, lease)
+        if promised and _waits(recount, lease) and not _was_refused_for_long(recount, lease):
             yield Violation("promise-dropped", f"lease {lease_id} would lose what was booked for it")
+
+
+def _was_refused_for_long(recount: Recount, lease: Lease) -> bool:
+    """oned has not taken a start of it for so long that nobody keeps its hosts from others; of a gang sooner."""
+    often = _REFUSED_OFTEN if lease.terms.size == 1 else 1
+    starts = [one for one in recount.state.failed_actions if one.kind is ActionKind.DEPLOY]
+    return any(one.vm_id in lease.vm_ids and one.attempts >= often for one in starts)
 
 
 def _waits(recount: Recount, lease: Lease) -> bool:

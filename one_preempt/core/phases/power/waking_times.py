@@ -17,6 +17,8 @@ from one_preempt.core.phases.reservations.promised import promised_leases
 
 # A boot that waits for the end of another one begins so long after it: that end must be seen first.
 TURN_S = 30
+# So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
+ENABLED_WITHIN_S = 30
 _NOTHING_BROUGHT: Mapping[int, int] = MappingProxyType({})
 
 
@@ -94,3 +96,14 @@ def may_sleep_until(draft: PlanDraft, power: PowerDraft, row: int, start_s: int)
     turns = -(-(len(power.boots_s) + len(power.until_then) + 1) // max(power.rules.most_booting, 1))
     before_s = start_s - draft.policies.time.preparation_margin_s - turns * boot_s - (turns - 1) * TURN_S
     return last_switching_s(power.rules, before_s, power.now_s) - power.now_s > host_power.break_even_s
+
+
+def come_up_any_moment(draft: PlanDraft, stay: Stay) -> bool:
+    """Hosts of it are up any moment: they were woken for it, and nobody is to leave others for so little."""
+    power = draft.power
+    if power is None or power.to_come is None:
+        return False
+    due_s = power.to_come.expected.due_s
+    coming = [due_s[row] for row in set(stay.host_rows) if row in due_s]
+    # What never lost its power has no such instant.
+    return bool(coming) and all(not at_s or abs(power.now_s - at_s) < ENABLED_WITHIN_S for at_s in coming)

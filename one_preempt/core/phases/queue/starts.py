@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import start_id
+from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
 
 
@@ -68,23 +70,38 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     cancelled = being_cancelled(draft, lease)
     if cancelled is not None:
         return cancelled
-    returning = lease.state in RETURNING_STATES
-    for vm in vms:
-        action_id = start_id(vm, returning=returning)
-        record = draft.attempts.last(action_id)
-        if record is not None and draft.attempts.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
+    for record in _last_starts(draft, lease, vms):
+        if draft.attempts.must_pause_before(record.id, _pause_s(draft, lease, record.attempts)):
             answer = record.error_text or "it went back to its former state"
-            return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
+            return Reason("refused", f"VM {record.vm_id} was not started: {answer}; it is tried again")
     return None
 
 
-def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int | None:
-    """Before a start is tried once more, if that is another one than after each refusal (`must_pause_before`).
+def is_refused_for_long(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    """oned has refused to start it so often in a row that hosts which are kept for it are kept for nothing."""
+    if lease.id not in draft.attempts.tried_lease_ids:
+        return False
+    enactment, is_alone = draft.policies.enactment, lease.terms.size == 1
+    refusals = [one.attempts for one in _last_starts(draft, lease, vms) if one.succeeded is False]
+    return any(enactment.is_tried_in_vain(one) if is_alone else one >= enactment.gang_attempts for one in refusals)
+
+
+def _last_starts(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Iterator[ActionRecord]:
+    """The last try to start each of these VMs, where there was one lately."""
+    returning = lease.state in RETURNING_STATES
+    for vm in vms:
+        record = draft.attempts.last(start_id(vm, returning=returning))
+        if record is not None:
+            yield record
+
+
+def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int:
+    """Before a start is tried once more.
 
     A gang whose members had to be stopped again waits longer, so that it does not start and stop for ever. Before that
     its members are tried at the usual pace, for the others run meanwhile.
     """
-    if lease.terms.size == 1:
-        return None
     enactment = draft.policies.enactment
-    return draft.policies.limits.victim_retry_s if attempts >= enactment.gang_attempts else enactment.retry_delay_s
+    if lease.terms.size > 1:
+        return draft.policies.limits.victim_retry_s if attempts >= enactment.gang_attempts else enactment.retry_delay_s
+    return enactment.pause_while_kept_s(attempts) if is_promised(draft, lease) else enactment.pause_s(attempts)
