@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter, is_
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from one_preempt.core.matching.gang import alike, like_the_first, search
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.options import MatchOptions
+from one_preempt.core.matching.placing_order import first_to_place, in_order_of, largest_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.single_placement import SinglePlacement
@@ -34,7 +34,6 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 # So many hosts with CPU, memory and devices for all of a gang that is to share one are tried for what else it needs.
 HOSTS_TRIED_FOR_ALL = 32
-_vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
 
 
 class Matchmaker(SinglePlacement):
@@ -78,7 +77,7 @@ class Matchmaker(SinglePlacement):
             alone = self.place(vms[0], room, among, limited=limited)
             return alone if isinstance(alone, Unplaced) else (alone,)
         gang = self._gangs.by_id(vms)
-        ordered = _largest_first(vms, room) if gang is None else gang
+        ordered = largest_first(vms, room) if gang is None else gang
         placed: Sequence[Placement] | Unplaced = () if gang is None else self._all_alike(gang, room, among)
         if not placed:
             if among is None:
@@ -95,7 +94,7 @@ class Matchmaker(SinglePlacement):
             if searched is None:
                 return together(len(vms), placed)
             placed = searched
-        return tuple(_in_order_of(vms, ordered, placed))
+        return tuple(in_order_of(vms, ordered, placed))
 
     def _all_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
         """Where VMs that ask for the same all go if there is room for all; else none, and nothing is charged."""
@@ -118,7 +117,7 @@ class Matchmaker(SinglePlacement):
 
     def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
-        return not vms or self._hosts_with_room(_first_to_place(vms, room), room) > 0
+        return not vms or self._hosts_with_room(first_to_place(vms, room), room) > 0
 
     def _hosts_with_room(self, vm: VirtualMachine, room: Room) -> int:
         """How many of the hosts that suit a VM have CPU and memory for it."""
@@ -161,7 +160,7 @@ class Matchmaker(SinglePlacement):
 
     def where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
         """What `place_together` says where no host has room for the first; None where it looks at more than that."""
-        first = _first_to_place(vms, room)
+        first = first_to_place(vms, room)
         match = self.match(first)
         known = self._said_full.get(first.id)
         if known is not None and known.holds_for(first, len(vms), match, self._datastores):
@@ -219,7 +218,7 @@ class Matchmaker(SinglePlacement):
     def _alike_at(self, vms: Sequence[VirtualMachine], host_ids: Sequence[int], room: Room) -> list[Placement]:
         """The same where the VMs ask for the same, and only the capacity of hosts counts.
 
-        None, and nothing is charged, where that is not so, or one of the hosts will not do.
+        Empty, and nothing is charged, where that is not so, or one of the hosts will not do.
         """
         if self.has_prematched or self._gangs.by_id(vms) is None:
             return []
@@ -243,7 +242,7 @@ class Matchmaker(SinglePlacement):
         if len(placed) < len(vms):
             room.rollback(mark)
             return []
-        return list(_in_order_of(vms, ordered, placed))
+        return list(in_order_of(vms, ordered, placed))
 
     def _place_each(
         self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | Mapping[int, BoolArray] | None
@@ -273,7 +272,7 @@ class Matchmaker(SinglePlacement):
         Tried one after the other, of those that suit all and have devices for them; what else they lack is told by the
         trial.
         """
-        needed = np.array([_size(vm) for vm in vms], dtype=np.int64).sum(axis=0)
+        needed = np.array([(vm.cpu_centi, vm.memory_mib) for vm in vms], dtype=np.int64).sum(axis=0)
         mask = (room.free >= needed).all(axis=1)
         for match in {id(match): match for match in map(self.match, vms)}.values():
             mask &= match.mask
@@ -377,30 +376,3 @@ def _with_places(rows: IntArray, room: Room, vm: VirtualMachine, at_once: int) -
     for first in range(0, len(rows), at_once):
         for row in rows[first : first + at_once].tolist():
             yield row, min(free[row, 0] // cpu_centi, free[row, 1] // memory_mib)
-
-
-def _in_order_of(
-    vms: Sequence[VirtualMachine], ordered: Sequence[VirtualMachine], placed: Sequence[Placement]
-) -> Sequence[Placement]:
-    """Placements, which are of the `ordered` VMs, in the order of `vms`."""
-    if all(map(is_, ordered, vms)):
-        return placed
-    placement_of = {placement.vm_id: placement for placement in placed}
-    return [placement_of[vm.id] for vm in vms]
-
-
-def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:
-    """By the share of the largest host that a VM takes, whole numbers only; oldest first among equals."""
-    if _are_equal(vms):
-        return sorted(vms, key=_vm_id)
-    cpu, memory = (max(1, int(amount)) for amount in room.hosts.capacity.max(axis=0, initial=1))
-    return sorted(vms, key=lambda vm: (-max(vm.cpu_centi * memory, vm.memory_mib * cpu), vm.id))
-
-
-def _first_to_place(vms: Sequence[VirtualMachine], room: Room) -> VirtualMachine:
-    return min(vms, key=_vm_id) if _are_equal(vms) else _largest_first(vms, room)[0]
-
-
-def _are_equal(vms: Sequence[VirtualMachine]) -> bool:
-    """They need the same CPU and memory."""
-    return len(set(map(_size, vms))) <= 1
