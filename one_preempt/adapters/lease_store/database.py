@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import sqlite3
@@ -149,7 +150,7 @@ def prepare_file(url: URL, purpose: Purpose = LEASES) -> None:
         os.close(open_own_file(path))
     except OSError as error:
         raise LeaseStoreError(
-            f"cannot write the {purpose.what} {path}: {error.strerror}; {writing_mend(path, purpose)}"
+            f"cannot write the {purpose.what} {path}: {error.strerror}; {writing_mend(path, purpose, error)}"
         ) from None
 
 
@@ -195,8 +196,12 @@ def copy_file(engine: Engine, database: NamedDatabase, ending: str) -> Path:
     return copy
 
 
-def writing_mend(path: Path, purpose: Purpose) -> str:
-    """What to do where this user cannot write the file, whose owner is named where it is another one."""
+def writing_mend(path: Path, purpose: Purpose, error: OSError) -> str:
+    """What to do where the file cannot be written for that error; its owner is named where it is another user."""
+    if error.errno == errno.EROFS:
+        return _mount_for_writing(purpose)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room there"
     try:
         owner_uid = path.stat().st_uid
     except OSError:
@@ -206,6 +211,14 @@ def writing_mend(path: Path, purpose: Purpose) -> str:
     owner, me = _user_name(owner_uid), _user_name(os.geteuid())
     mend = f"chown {me} {path}" if owner_uid == 0 else f"run this as {owner}"
     return f"it belongs to {owner}, and this runs as {me}: {mend}"
+
+
+def _mount_for_writing(purpose: Purpose) -> str:
+    # What the unit does not name is read-only to whom systemd starts, whatever the mount.
+    return (
+        f"mount it for writing, and where systemd starts the {purpose.program}, name the folder in ReadWritePaths "
+        "of its unit"
+    )
 
 
 def _user_name(uid: int) -> str:
@@ -335,7 +348,7 @@ def failures_in_words(database: NamedDatabase) -> Iterator[None]:
         raise LeaseStoreError(f"{database}: {error}; {mend}") from None
     except (DBAPIError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        raise LeaseStoreError(f"{database}: {_in_words(cause, database.purpose)}") from error
+        raise LeaseStoreError(f"{database}: {_in_words(cause, database)}") from error
 
 
 _SQLITE_FAILURES = {
@@ -350,11 +363,25 @@ _SQLITE_FAILURES = {
 }
 
 
-def _in_words(cause: BaseException | None, purpose: Purpose) -> str:
+# What SQLite says, depending on the moment, where the file system takes no writing.
+_WHERE_READ_ONLY = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")
+
+
+def _in_words(cause: BaseException | None, database: NamedDatabase) -> str:
     # Extended codes continue the name of the plain one: SQLITE_IOERR_WRITE, SQLITE_READONLY_DBMOVED.
-    code = getattr(cause, "sqlite_errorname", "")
+    code, purpose = getattr(cause, "sqlite_errorname", ""), database.purpose
+    if code.startswith(_WHERE_READ_ONLY) and takes_no_writing(Path(database.name).parent):
+        return f"its file system is read-only; {_mount_for_writing(purpose)}"
     for prefix, text in _SQLITE_FAILURES.items():
         if code.startswith(prefix):
             return text.format(program=purpose.program)
     first_line = str(cause).strip().splitlines()[:1]
     return first_line[0] if first_line else type(cause).__name__
+
+
+def takes_no_writing(folder: Path) -> bool:
+    """Whether the file system of the folder is mounted, or shown to this process, for reading alone."""
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False

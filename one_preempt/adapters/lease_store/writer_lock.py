@@ -51,9 +51,8 @@ class FileWriterLock:
         try:
             self._descriptor = open_own_file(self._path)
         except OSError as error:
-            raise LeaseStoreError(
-                f"cannot open the lock file {self._path}: {error.strerror}; {writing_mend(self._path, self._purpose)}"
-            ) from None
+            mend = writing_mend(self._path, self._purpose, error)
+            raise LeaseStoreError(f"cannot open the lock file {self._path}: {error.strerror}; {mend}") from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

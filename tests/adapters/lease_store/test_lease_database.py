@@ -24,6 +24,7 @@ from alembic.script import ScriptDirectory
 from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
+from one_preempt.adapters.lease_store import database as database_module
 from one_preempt.adapters.lease_store.database import (
     LeaseStoreError,
     NamedDatabase,
@@ -382,6 +383,37 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(LeaseStoreError, match="the disk is full"):
         fill()
     engine.dispose()
+
+
+def test_where_the_file_system_is_read_only_the_mend_is_that_of_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As ext4 becomes after an error of the disk, and as every folder is that the unit of systemd does not name.
+    def refuse(_path: object, *_rest: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    class ReadOnly:
+        f_flag = os.ST_RDONLY
+
+    mend = "mount it for writing, and where systemd starts the scheduler, name the folder in ReadWritePaths of its unit"
+    monkeypatch.setattr(database_module, "open_own_file", refuse)
+    assert refusal_of(f"sqlite:///{tmp_path}/leases.db").endswith(f"Read-only file system; {mend}")
+    monkeypatch.setattr(os, "statvfs", lambda _folder: ReadOnly())
+    with (
+        pytest.raises(LeaseStoreError, match=f"leases.db: its file system is read-only; {mend}"),
+        failures_in_words(NamedDatabase(f"{tmp_path}/leases.db")),
+    ):
+        sqlite3.connect(tmp_path / "no" / "such.db")
+
+
+def test_where_the_disk_is_full_nobody_is_asked_who_owns_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(database_module, "open_own_file", refuse)
+    assert refusal_of(f"sqlite:///{tmp_path}/leases.db").endswith("No space left on device; make room there")
 
 
 def test_a_failed_transaction_leaves_nothing_behind(open_store: Callable[[], SqlLeaseStore]) -> None:

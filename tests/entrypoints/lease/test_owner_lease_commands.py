@@ -288,6 +288,17 @@ def test_who_can_not_is_an_owner_and_is_told(
     assert f"{closed} is not readable for you" in result.stderr
 
 
+def test_a_read_only_file_system_makes_no_owner_of_the_administrator(
+    users: CloudOfUsers, configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ReadOnly:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
+    monkeypatch.setattr(os, "statvfs", lambda _folder: ReadOnly())
+    assert "leases on record" in users.run("oneadmin", "lease", "list", ONE_PREEMPT_CONF=str(configuration)).stdout
+
+
 def test_a_folder_that_is_closed_makes_an_owner(
     users: CloudOfUsers, configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,11 +72,15 @@ def _database_file(settings: Settings) -> Path | None:
 
 
 def _forbidden(path: Path, access: int) -> bool:
-    """It, or a folder on the way to it, is closed to us."""
+    """It, or a folder on the way to it, is closed to us; what is closed to everybody is broken instead."""
+    from one_preempt.adapters.lease_store.database import takes_no_writing
+
     try:
         path.stat()
     except PermissionError:
         return True
     except (OSError, ValueError):
         return False
-    return not os.access(path, access)
+    if os.access(path, access):
+        return False
+    return not (os.access(path, os.R_OK) and takes_no_writing(path.parent))
