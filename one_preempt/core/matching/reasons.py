@@ -98,15 +98,17 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
     if code == NOT_AUTHORIZED and len(tested) <= 2:
         text = "Its owner may use none of the enabled hosts: ask the administrator for the right HOST MANAGE."
         return Unplaced(Reason(code, text), tested)
-    parts = ", ".join(_SENTENCES[part].format(n=tested[part]) for part in reversed(tested))
+    furthest, *others = reversed(tested)
+    hosts = "1 host" if tested[furthest] == 1 else f"{tested[furthest]} hosts"
+    parts = [_SENTENCES[furthest].format(n=hosts), *(_SENTENCES[part].format(n=tested[part]) for part in others)]
     mend = f" {_MENDS[code]}" if code in _MENDS else ""
-    return Unplaced(Reason(code, f"No host for {needs}: {parts}.{mend}"), tested)
+    return Unplaced(Reason(code, f"No host for {needs}: {', '.join(parts)}.{mend}"), tested)
 
 
 def no_place(vms: int) -> Unplaced:
     """The refusal where places on alike hosts are counted: too few for so many VMs, for as long as they are to run."""
-    whom = f"its {vms} VMs for as long as they are" if vms > 1 else "it for as long as it is"
-    return Unplaced(Reason(CAPACITY, f"There is no room for {whom} to run. {_MENDS[CAPACITY]}"), {CAPACITY: vms})
+    whom = f"its {vms} VMs for their whole run" if vms > 1 else "it for its whole run"
+    return Unplaced(Reason(CAPACITY, f"There is no room for {whom}. {_MENDS[CAPACITY]}"), {CAPACITY: vms})
 
 
 def without_mend(text: str) -> str:

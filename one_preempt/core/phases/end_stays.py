@@ -117,7 +117,7 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
     vms = draft.members(lease)
     if all(_stays_there(draft, lease, vm, kind) for vm in vms):
         told = "cannot: a lock, a device or a full datastore is in the way"
-        draft.statuses[lease.id] = f"its DURATION is over: it is to leave ({kind}), and {told}"
+        draft.statuses[lease.id] = f"its DURATION is over: it should leave ({kind}), but {told}"
     for vm in vms:
         reason = Reason(OVERRUN, f"{lease.label} has outlived its DURATION by {duration_text(over_s)}")
         _leave(draft, lease, vm, kind, f"overrun/{lease.id}/{kind}/{vm.id}/{len(vm.history)}", reason)

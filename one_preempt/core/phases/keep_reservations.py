@@ -233,7 +233,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
             if lease.terms.deadline_at_s is not None:
                 warn(draft, lease, f"its DEADLINE might not be kept: {STILL_THERE}")
             else:
-                draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
+                draft.statuses[lease.id] = "reserved: starts as soon as its room is actually free"
             return
     if stays:
         draft.wake_by(stays[0].start_s)

@@ -113,7 +113,7 @@ def _not_looked_at(most_vms: int) -> Reason:
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")
 _EXPECTED_ANY_MOMENT = (
     Reason("promised", "waits for room, which is expected any moment"),
-    "waits for room; starts as soon as it is really free",
+    "waits for room; starts as soon as the room is actually free",
 )
 
 

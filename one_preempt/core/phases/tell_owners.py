@@ -131,7 +131,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return leaving_status(lease.terms.type)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
-        return f"OpenNebula does not see it run, and it is not known whether it does ({lease.terms.type})"
+        return f"OpenNebula does not see it running, and whether it runs is not known ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 
@@ -168,7 +168,7 @@ def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], .
         kind=ActionKind.MESSAGE,
         vm_id=vm.id,
         lease_id=lease.id,
-        reason=Reason("tell-owner", "what its owner reads about it has changed"),
+        reason=Reason("tell-owner", "its LEASE_STATUS or SCHED_MESSAGE has changed"),
         expected_uid=vm.uid,
         attributes=changes,
     )

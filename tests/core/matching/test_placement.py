@@ -165,8 +165,8 @@ def test_the_reason_counts_hosts_by_what_they_lack() -> None:
 
     assert code == "no-capacity"
     assert text == (
-        "No host for VM 1 (3 CPU, 2048 MiB): 2 without enough free CPU or memory, 1 not meeting its requirements, "
-        "1 not enabled or not monitored. It starts when others leave."
+        "No host for VM 1 (3 CPU, 2048 MiB): 2 hosts without enough free CPU or memory, "
+        "1 not meeting its requirements, 1 not enabled or not monitored. It starts when others leave."
     )
 
 
@@ -179,13 +179,13 @@ def test_nobody_waits_for_room_on_hosts_that_would_be_too_small_when_empty() -> 
         answers = (matcher.place(gang[0], matcher.new_room()), matcher.place_together(gang, matcher.new_room()))
         return [(one.reason.code, one.reason.text) for one in answers if isinstance(one, Unplaced)]
 
-    alone = "No host for VM 1 (3 CPU, 2048 MiB): 2 smaller than that."
+    alone = "No host for VM 1 (3 CPU, 2048 MiB): 2 hosts smaller than that."
     mend = "Ask for less CPU or memory, or the administrator for a larger host."
     assert refusal(small) == [
         ("hosts-too-small", f"{alone} {mend}"),
         ("hosts-too-small", f"The 2 VMs do not fit together. {alone} {mend}"),
     ]
-    alone = "No host for VM 1 (3 CPU, 2048 MiB): 1 without enough free CPU or memory, 2 smaller than that."
+    alone = "No host for VM 1 (3 CPU, 2048 MiB): 1 host without enough free CPU or memory, 2 smaller than that."
     assert refusal([*small, full])[0] == ("no-capacity", f"{alone} It starts when others leave.")
     assert [code for code, _ in refusal([*small, full])] == ["no-capacity", "no-capacity"]
 

@@ -14,7 +14,7 @@ from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.victims import Hindered, PossibleVictim
 
-_LEAVES_LATE = Reason("leaves-late", "others can leave in time, and those who are cheapest to send out cannot")
+_LEAVES_LATE = Reason("leaves-late", "others can leave in time, and those who are cheapest to preempt cannot")
 _PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
 
 

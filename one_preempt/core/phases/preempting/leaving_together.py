@@ -30,10 +30,11 @@ from one_preempt.core.victims import (
 )
 
 # Those who would be done too late by a deadline, their own or somebody else's.
-TOO_LATE = Reason("deadlines", "does not fit; those who could make room would miss a deadline, or hold others up")
+TOO_LATE = Reason("deadlines", "does not fit; the leases that could make room would miss a deadline, or delay others")
 
 SAVED_FOR_OTHERS = Reason(
-    "saved-for-others", "does not fit; who could make room would be saved while others are saved for a reservation"
+    "saved-for-others",
+    "does not fit; the leases that could make room would be saved while others are saved for a reservation",
 )
 
 

@@ -91,7 +91,7 @@ def lacks_to_start(
     lacking = unserved(draft, wanted.vms, choice.host_of_request, wanted.start_s, chosen)
     if lacking is None:
         return None
-    why = Reason(lacking.reason.code, f"nobody leaves for it yet: {lacking.reason.text}")
+    why = Reason(lacking.reason.code, f"nobody is preempted for it yet: {lacking.reason.text}")
     return Hindered(frozenset(), why, frozenset(choice.host_of_request))
 
 

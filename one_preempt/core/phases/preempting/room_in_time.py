@@ -75,7 +75,8 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
     lock = lock_on(vms)
     if lock is not None:
         # Whoever left would be out, and his room idle, for as long as it is locked.
-        warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
+        text = f"it might not start at {utc_text(stay.start_s)}, and nobody is preempted for it: {lock.text}"
+        warn(draft, lease, text)
         return
     if is_early:
         draft.wake_by(look_at_s)

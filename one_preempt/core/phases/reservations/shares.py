@@ -23,7 +23,7 @@ def share_exceeded(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | No
         return None
     return Reason(
         "share-exceeded",
-        f"its owners may reserve {lease.max_share_percent} % of the cloud at any time: "
+        f"all who share this right may together reserve {lease.max_share_percent} % of the cloud at any time: "
         "ask for another time, or for less",
     )
 
