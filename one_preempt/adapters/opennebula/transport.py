@@ -206,9 +206,9 @@ class OnedTransport:
                 method, f"it redirects elsewhere (HTTP {response.status_code})", "name the final URL as the endpoint"
             )
         if response.status_code != requests.codes.ok:
-            raise self._unavailable(
-                method, f"it answered HTTP {response.status_code}", "look at oned's log and at proxies in between"
-            )
+            is_elsewhere = response.status_code in (requests.codes.not_found, requests.codes.not_allowed)
+            mend = "does the URL end in /RPC2?" if is_elsewhere else "look at oned's log and at proxies in between"
+            raise self._unavailable(method, f"it answered HTTP {response.status_code}", mend)
         chunks: list[bytes] = []
         size = 0
         for chunk in response.iter_content(_CHUNK_BYTES):

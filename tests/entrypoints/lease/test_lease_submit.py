@@ -180,7 +180,7 @@ def test_a_refusal_is_one_clear_line(user: str, template: str, told: str, users:
 def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) -> None:
     nobody = users.run("nobody", "lease", "list")
     assert "does not know you" in nobody.stderr
-    assert "ONE_AUTH" in nobody.stderr
+    assert "aborting call; check ONE_AUTH" in nobody.stderr
     absent = users.run("eva", "lease", "list", ONE_XMLRPC="http://127.0.0.1:1/RPC2")
     assert "nothing listens there" in absent.stderr
 
