@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from one_preempt.configuration.settings import LONGEST_FILE, NotNegative, Positive, TypeName
+from one_preempt.configuration.section import NotNegative, Positive, TypeName
+from one_preempt.configuration.settings import LONGEST_FILE
 from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.durations import Durations
