@@ -5,7 +5,7 @@ How one host goes on from phase to phase is in `phase_transitions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -70,37 +70,17 @@ def observe_power(
     """
     watch = PowerWatch() if watch is None else watch
     watch.observe(snapshot, reports, rules)
-    guests = watch.guests
+    look = _Look(snapshot, ledger, reports, rules, watch, now_s)
     sequences = dict(ledger.power_sequences)
     changed: list[PowerSequence] = []
     discrepancies: list[Discrepancy] = []
     for host_id in watch.not_at_rest(ledger.power_sequences, now_s):
-        written, host = ledger.power_sequences[host_id], snapshot.hosts.get(host_id)
+        written = ledger.power_sequences[host_id]
         if host_id in snapshot.unreadable_host_ids:
             # It is there, and what is known of it is kept; nothing is done with it meanwhile.
             del sequences[host_id]
             continue
-        before = by_this_clock(written, now_s)
-        if host is not None and before.host_name != host.name and not before.is_deleted:
-            if before.is_ours and names_moved(snapshot, ledger, before):
-                sequences[host_id] = after = _of_another(before, host, now_s)
-                changed.append(after)
-                discrepancies.append(_discrepancy(ANOTHER_HOST, after))
-                continue
-            before = replace(before, host_name=host.name)
-        if before.phase is PowerPhase.AWAKE or (host is not None and _sleeps_on(before, host, guests, reports)):
-            if before is written:
-                watch.rest(before)
-            else:
-                sequences[host_id] = before
-                changed.append(before)
-            continue
-        if host is None:
-            after = _deleted(before, now_s, "it was deleted in OpenNebula")
-            told = [_discrepancy(after.reason_code, after)] if after.reason_code == DELETED_UNPOWERED else []
-        else:
-            vm_ids = None if snapshot.untraced_vm_ids else guests.on(host)
-            after, told = _seen(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
+        after, told = look.at(written)
         discrepancies += told
         if after is not written and after != written:
             sequences[host_id] = after
@@ -116,6 +96,36 @@ def observe_power(
     if not rules.enforced:
         discrepancies += _sleeping_unattended(sequences)
     return ObservedPower(known, tuple(changed), tuple(discrepancies))
+
+
+class _Look(Struct, frozen=True, eq=False):
+    """All that says where the power of a host stands."""
+
+    snapshot: PoolSnapshot
+    ledger: Ledger
+    reports: Mapping[int, PowerReport]
+    rules: PowerRules
+    watch: PowerWatch
+    now_s: int
+
+    def at(self, written: PowerSequence) -> tuple[PowerSequence, Sequence[Discrepancy]]:
+        """The sequence of one host as it stands now, and what of that is to be told."""
+        host, now_s, guests = self.snapshot.hosts.get(written.host_id), self.now_s, self.watch.guests
+        before = by_this_clock(written, now_s)
+        if host is not None and before.host_name != host.name and not before.is_deleted:
+            if before.is_ours and names_moved(self.snapshot, self.ledger, before):
+                after = _of_another(before, host, now_s)
+                return after, [_discrepancy(ANOTHER_HOST, after)]
+            before = replace(before, host_name=host.name)
+        if before.phase is PowerPhase.AWAKE or (host is not None and _sleeps_on(before, host, guests, self.reports)):
+            if before is written:
+                self.watch.rest(before)
+            return before, ()
+        if host is None:
+            after = _deleted(before, now_s, "it was deleted in OpenNebula")
+            return after, [_discrepancy(after.reason_code, after)] if after.reason_code == DELETED_UNPOWERED else ()
+        vm_ids = None if self.snapshot.untraced_vm_ids else guests.on(host)
+        return _seen(before, HostSight(host, vm_ids, self.reports.get(host.id)), self.rules, now_s)
 
 
 def _seen(
