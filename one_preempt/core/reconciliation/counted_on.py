@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.reconciliation.promised_room import PromisedRoom, is_to_come
 
 
 class CountedOn:
@@ -20,6 +19,7 @@ class CountedOn:
         self._ledger = ledger
         self._now_s = now_s
         self._found: frozenset[int] | None = None
+        self._later: PromisedRoom | None = None
 
     def __contains__(self, lease_id: object) -> bool:
         """Does anybody count on its leaving?"""
@@ -28,25 +28,13 @@ class CountedOn:
         return lease_id in self._found
 
     def promised_at_s(self, lease_id: int) -> float:
-        """From when on a host that it has is firmly promised to a lease not there yet; infinity where none is."""
-        snapshot, record = self._snapshot, self._ledger.leases[lease_id]
-        host_ids = {snapshot.vms[vm_id].host_id for vm_id in record.vm_ids if vm_id in snapshot.vms}
-        starts = (
-            one.start_at_s
-            for other_id, reservations in self._ledger.reservations.items()
-            for one in reservations
-            if other_id != lease_id and self._is_to_come(one) and not host_ids.isdisjoint(one.host_ids)
-            if one.start_at_s > self._now_s or not self._has_begun(other_id)
-        )
-        return min(starts, default=inf)
-
-    def _has_begun(self, lease_id: int) -> bool:
-        """It runs, and has the room that it was promised for now; what is late does not."""
-        record = self._ledger.leases.get(lease_id)
-        return record is not None and record.run_began_at_s is not None
+        """From when on others are firmly promised so much of its hosts that it has no room beside them; infinity: never."""
+        if self._later is None:
+            self._later = PromisedRoom(self._snapshot, self._ledger, self._now_s)
+        return self._later.taken_from_s(lease_id)
 
     def _is_to_come(self, one: Reservation) -> bool:
-        return one.firm and (one.end_at_s is None or one.end_at_s > self._now_s)
+        return is_to_come(one, self._now_s)
 
     def _victims(self) -> frozenset[int]:
         return frozenset(victim.lease_id for one in self._ledger.preemptions for victim in one.preemption.victims)
