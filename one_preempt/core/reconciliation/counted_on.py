@@ -28,7 +28,7 @@ class CountedOn:
         return lease_id in self._found
 
     def promised_at_s(self, lease_id: int) -> float:
-        """From when on others are firmly promised so much of its hosts that it has no room beside them; infinity: never."""
+        """From when on others are promised so much of its hosts that it has no room beside them; infinity: never."""
         if self._later is None:
             self._later = PromisedRoom(self._snapshot, self._ledger, self._now_s)
         return self._later.taken_from_s(lease_id)
