@@ -182,7 +182,8 @@ class OwnerAccount:
 
     def _refused(self, what: str, error: OnedError) -> Refused:
         if isinstance(error, AuthenticationError):
-            return Refused(f"{self.endpoint} does not know you: {error.text.rstrip('.')}; check ONE_AUTH or ~/.one/one_auth")
+            told = error.text.rstrip(".")
+            return Refused(f"{self.endpoint} does not know you: {told}; check ONE_AUTH or ~/.one/one_auth")
         hint = f". {_NO_TEMPLATES}" if "CREATE TEMPLATE" in error.text else ""
         if is_not_sent(error):
             hint = f". {_NOT_SENT}"
