@@ -252,12 +252,29 @@ KEYS = st.sampled_from(
 )
 
 
-@given(st.dictionaries(KEYS | HOSTILE, HOSTILE | st.sampled_from(list(LeaseType)), max_size=6))
-def test_whatever_is_written_gives_terms_or_a_short_printable_text(attribute: dict[str, str]) -> None:
+# Nearly right: few of what is drawn wildly has all that it needs.
+PLAUSIBLE = st.fixed_dictionaries(
+    {"TYPE": st.sampled_from(list(LeaseType))},
+    optional={
+        "NAME": st.text("ab -<é\n", min_size=1, max_size=8),
+        "SIZE": st.sampled_from(["0", "1", "3", "10000", "10001"]),
+        "DURATION": st.sampled_from(["0", "60", "02:00:00", "99999999999"]),
+        "START": st.sampled_from(["NOW", "+00:10:00", "2026-12-01T09:00:00Z", "soon"]),
+        "DEADLINE": st.sampled_from(["2026-12-01T12:00:00Z", "later"]),
+        "MAX_SUSPENSIONS": st.sampled_from(["0", "2", "-1"]),
+    },
+)
+
+
+@given(st.dictionaries(KEYS | HOSTILE, HOSTILE | st.sampled_from(list(LeaseType)), max_size=6) | PLAUSIBLE)
+def test_whatever_is_written_gives_terms_within_bounds_or_a_short_printable_text(attribute: dict[str, str]) -> None:
     found = parse_lease_attribute((attribute,))
     if isinstance(found, MalformedLease):
         assert found.text.isprintable()
         assert len(found.text) <= 230
         assert not set(found.text) & set("<>&\\")
     else:
-        assert 1 <= found.size <= 10_000
+        assert 1 <= found.size <= (10_000 if found.name else 1)
+        assert found.name.isprintable()
+        assert found.duration_s is None or found.duration_s > 0
+        assert found.deadline_at_s is None or (found.duration_s is not None and not found.type.best_effort)
