@@ -36,6 +36,8 @@ class Job:
 
 
 Starts = dict[int, int]
+# By instant: how many nodes more are taken from then on.
+Changes = dict[int, int]
 # (now, ids that have ended, ids that have arrived) -> ids that start, starts that others are promised
 Decide = Callable[[int, list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -189,22 +191,32 @@ def plain_conservative(jobs: Sequence[Job], nodes: int) -> Starts:
     cluster = PlainCluster(jobs, nodes)
     reserved: dict[int, int] = {}
 
-    def stays(now_s: int, without: int | None = None) -> Iterator[tuple[int, int, int]]:
+    def reserve(changes: Changes, job_id: int, nodes: int) -> None:
+        end_s = reserved[job_id] + cluster.jobs[job_id].estimate_s
+        changes[reserved[job_id]] = changes.get(reserved[job_id], 0) + nodes
+        changes[end_s] = changes.get(end_s, 0) - nodes
+
+    def all_changes(now_s: int) -> Changes:
+        changes = {now_s: nodes - cluster.free()}
         for end_s, job_id in cluster.expected_ends(now_s):
-            yield now_s, end_s, cluster.jobs[job_id].nodes
-        for job_id, start_s in reserved.items():
-            if job_id != without:
-                yield start_s, start_s + cluster.jobs[job_id].estimate_s, cluster.jobs[job_id].nodes
+            changes[end_s] = changes.get(end_s, 0) - cluster.jobs[job_id].nodes
+        for job_id in reserved:
+            reserve(changes, job_id, cluster.jobs[job_id].nodes)
+        return changes
 
     def decide(now_s: int, ended: list[int], arrived: list[int]) -> tuple[list[int], list[int]]:
         cluster.observe(ended, arrived)
-        taken = list(usage(stays(now_s)))
-        if any(start_s < now_s for start_s in reserved.values()) or any(used > nodes for _, used in taken):
+        changes = all_changes(now_s)
+        if any(start_s < now_s for start_s in reserved.values()) or any(used > nodes for _, used in usage(changes)):
             reserved.clear()
+            changes = all_changes(now_s)
         for job_id in cluster.queue:
             job = cluster.jobs[job_id]
-            earliest_s = first_gap(usage(stays(now_s, without=job_id)), nodes - job.nodes, job.estimate_s, now_s)
+            if job_id in reserved:
+                reserve(changes, job_id, -job.nodes)
+            earliest_s = first_gap(usage(changes), nodes - job.nodes, job.estimate_s, now_s)
             reserved[job_id] = min(earliest_s, reserved.get(job_id, earliest_s))
+            reserve(changes, job_id, job.nodes)
         due = [job_id for job_id in cluster.queue if reserved[job_id] == now_s]
         for job_id in due:
             del reserved[job_id]
@@ -214,12 +226,8 @@ def plain_conservative(jobs: Sequence[Job], nodes: int) -> Starts:
     return replay(jobs, decide)
 
 
-def usage(stays: Iterator[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+def usage(changes: Changes) -> Iterator[tuple[int, int]]:
     """(instant, nodes taken from then on), by adding up what begins and ends."""
-    changes: dict[int, int] = {}
-    for start_s, end_s, nodes in stays:
-        changes[start_s] = changes.get(start_s, 0) + nodes
-        changes[end_s] = changes.get(end_s, 0) - nodes
     used = 0
     for instant_s in sorted(changes):
         used += changes[instant_s]
