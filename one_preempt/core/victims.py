@@ -37,6 +37,7 @@ _leaves_by = attrgetter(
     "uid", "service_id", "virtual_router_id",
 )  # fmt: skip
 
+_ON_SUCH_HOSTS = "on hosts that take no VMs"
 _ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
 
 
@@ -92,6 +93,7 @@ def possible_victims(
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
         cause = cause or _why_lease_is_spared(lease, is_protected=not is_past_its_grace(lease, state.now_s, time))
+        cause = cause or _why_no_room(state, vms)
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
         methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
         if methods is not None:
@@ -144,14 +146,20 @@ def is_past_its_grace(lease: Lease, now_s: int, time: TimeRules) -> bool:
     return end_at_s is not None and end_at_s + grace_s <= now_s
 
 
+def _why_no_room(state: ClusterState, vms: Sequence[VirtualMachine]) -> str:
+    """A gang of which a part is on a host that was disabled makes room on its others."""
+    hosts = (state.snapshot.hosts.get(vm.host_id) for vm in vms if vm.host_id is not None)
+    return "" if any(host is not None and host.accepts_vms for host in hosts) else _ON_SUCH_HOSTS
+
+
 def _why_spared(
     state: ClusterState, vm: VirtualMachine, lease: Lease, limits: PreemptionLimits, rules: VictimRules
 ) -> str:
     """What spares this VM and its lease with it; "" where nothing does."""
     host = state.snapshot.hosts.get(vm.host_id) if vm.host_id is not None else None
     history = vm.last_history
-    if host is None or history is None or not host.accepts_vms:
-        return "on hosts that take no VMs"
+    if host is None or history is None or not host.lets_vms_leave:
+        return _ON_SUCH_HOSTS
     if is_shielded(vm, lease):
         return "locked"
     if phase_of(vm) is not VmPhase.RUNNING or vm.resched:

@@ -28,6 +28,7 @@ class HostState(IntEnum):
 
 
 _TAKING_VMS = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
+_IN_REACH = _TAKING_VMS | {HostState.DISABLED, HostState.MONITORING_DISABLED}
 
 
 class PciDevice(Struct, frozen=True):
@@ -129,6 +130,11 @@ class Host(Struct, frozen=True):
     def accepts_vms(self) -> bool:
         """MONITORED, or its legacy twin: the states in which the matchmaker places VMs."""
         return self.state in _TAKING_VMS
+
+    @property
+    def lets_vms_leave(self) -> bool:
+        """It answers: who is there can be saved or moved away, though perhaps nobody comes any more."""
+        return self.state in _IN_REACH
 
     @property
     def pinned_only(self) -> bool:
