@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import VictimRules
-from one_preempt.core.model.plan import Preemption, Reason, Victim
+from one_preempt.core.model.plan import CandidateSet, Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
@@ -45,14 +45,19 @@ def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
     return replace(rules, suspend_in_place=False) if counted else rules
 
 
-def over_limits(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+def over_limits(
+    draft: PlanDraft, chosen: Sequence[PossibleVictim], considered: Sequence[CandidateSet]
+) -> Hindered | None:
     """They are too many for this hour, or their memory has no room together where it is written.
 
-    That is counted by the first method of each; how they leave at last is counted again by `as_victims`.
+    That is counted by the first method of each; how they leave at last is counted again by `as_victims`. Of those that
+    are too many the largest had better stay, if some set that was `considered` makes room without it.
     """
     ceiling = victim_ceiling(draft, sum(len(victim.lease.vm_ids) for victim in chosen))
     if ceiling is not None:
-        largest = sorted(chosen, key=lambda victim: (-len(victim.lease.vm_ids), victim.lease.id))[:1]
+        in_all = frozenset([one.lease.id for one in chosen]).intersection(*(one.lease_ids for one in considered))
+        others = [one for one in chosen if one.lease.id not in in_all] or chosen
+        largest = sorted(others, key=lambda victim: (-len(victim.lease.vm_ids), victim.lease.id))[:1]
         return Hindered(frozenset(victim.lease.id for victim in largest), ceiling)
     leaving = [
         (one.lease.id, vm, method)

@@ -160,7 +160,7 @@ def _preempt_for(
         why = _with_spared(choice.reason, spared)
         return Hindered(frozenset(), why) if asked_before else why
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
-    obstacle = over_limits(draft, chosen)
+    obstacle = over_limits(draft, chosen, choice.considered)
     if obstacle is not None:
         return obstacle
     if not chosen and wanted.start_s > draft.state.now_s:
