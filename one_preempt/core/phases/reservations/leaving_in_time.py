@@ -267,12 +267,15 @@ def vms_leaving(one: GivingWay) -> Leaving:
 
 
 def leaves_late(draft: PlanDraft, leaving: Leaving, start_s: int) -> bool:
-    """All of them would still be there at a start, or its margin be used up, even if nobody else left."""
-    if not leaving:
-        return False
+    """Some of them would still be there at a start, or its margin be used up, even if nobody else left."""
+    return bool(leaving) and gone_by_s(draft, leaving) > start_s
+
+
+def gone_by_s(draft: PlanDraft, leaving: Leaving) -> int:
+    """From when on something may start, with its margin, for which all of these leave as soon as they may."""
     rules = draft.policies.time
     from_s = max(draft.state.now_s, spared_until_s(draft, leaving)) + rules.grace_s
-    return from_s + leaves_s(draft, leaving) + rules.preparation_margin_s > start_s
+    return from_s + leaves_s(draft, leaving) + rules.preparation_margin_s
 
 
 def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -20,10 +21,17 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, return_s
-from one_preempt.core.phases.devices_and_groups.matched_then import matched_from_s, matched_then, need_matching
+from one_preempt.core.phases.devices_and_groups.matched_then import (
+    has_all_then,
+    matched_from_s,
+    matched_then,
+    need_matching,
+)
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
+from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import (
+    gone_by_s,
     lay_back,
     leaves_s,
     prepare,
@@ -31,7 +39,13 @@ from one_preempt.core.phases.reservations.leaving_in_time import (
     who_must_leave,
 )
 from one_preempt.core.phases.reservations.promised import not_before_s
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
+from one_preempt.core.phases.reservations.room_ahead import (
+    firm_room_left,
+    gang_demand,
+    is_short,
+    is_taken,
+    tables_for,
+)
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
@@ -58,6 +72,11 @@ class _Work(Struct, frozen=True, eq=False):
     whole_s: int
     deadline_s: int
     rules: PieceRules
+
+    @property
+    def latest_s(self) -> int:
+        """When it has to begin at the latest, in one piece."""
+        return self.deadline_s - self.whole_s
 
 
 def earliest_beside_promises_s(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:
@@ -127,9 +146,44 @@ def plan_stays(
             if later_s:
                 ready_at_s = stays[0].start_s + later_s
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
+    late = _latest_stay(draft, work) if lease.preempts and work.latest_s >= not_before_s else None
+    if late is not None:
+        return [_brought_forward(draft, work, late, not_before_s)]
     # Nobody leaves for what was only tried: others must not find the lanes taken.
     lay_back(draft, lease.id, prepared)
     return None
+
+
+def _latest_stay(draft: PlanDraft, work: _Work) -> Stay | None:
+    """The last stay by its deadline, on hosts where others can leave by then though those looked at first could not."""
+    lease, vms, firm = work.lease, work.vms, draft.timeline.firm_stays
+    for find in (firm.fit_at, partial(beside_late_leavers, draft, lease)):
+        rows = find(work.demand, work.latest_s, work.deadline_s)
+        if rows is None:
+            return None
+        there = stay_at(lease, vms, rows, work.latest_s, work.deadline_s, firm=True)
+        stay = matched_then(draft, vms, there, work.demand, firm)
+        if isinstance(stay, Stay) and _is_possible(draft, lease, stay):
+            return stay
+    return None
+
+
+def _brought_forward(draft: PlanDraft, work: _Work, latest: Stay, not_before_s: int) -> Stay:
+    """The same on the same hosts as soon as those who are in its way can have left, where that is possible."""
+    soonest_s = max(not_before_s, gone_by_s(draft, who_must_leave(draft, work.lease, latest)))
+    sooner = replace(latest, start_s=soonest_s, end_s=end_of(soonest_s, work.whole_s))
+    has_room = soonest_s < latest.start_s and not is_short(firm_room_left(draft, work.lease, sooner, ()))
+    if has_room and has_all_then(draft, work.vms, sooner) and _is_possible(draft, work.lease, sooner):
+        return sooner
+    # What was laid into the lanes for a try is taken back.
+    leaving_lacks_s(draft, work.lease, latest)
+    return latest
+
+
+def _is_possible(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """Others can leave in time, hosts be woken, and its owners have so much; the leaving is laid into the lanes."""
+    is_held_up = turns_lack_s(draft, lease, [stay]) or _exceeds(draft, lease, [stay])
+    return not is_held_up and not leaving_lacks_s(draft, lease, stay)
 
 
 def _planned_in(draft: PlanDraft, table: SlotTable, work: _Work, ready_at_s: int) -> list[Stay] | None:
