@@ -6,8 +6,8 @@ else's time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from operator import add
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import add, sub
 
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.steps import END_OF_TIME_S
@@ -27,6 +27,8 @@ from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
+# What is left of a host, by the instant from which on it is so; such an instant; and what a VM takes there.
+_Part = tuple[dict[int, list[int]], int, Sequence[int]]
 _SHUT_DOWN = frozenset({PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY})
 
 
@@ -242,23 +244,33 @@ def _in_the_way(
 ) -> tuple[Leaving, bool]:
     """Who of those `there` leaves, None: of all of them, `among` these alone; and whether that is enough."""
     left = firm_room_left(draft, lease, stay, there)
-    leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
+    leaving: list[tuple[GivingWay, list[_Part]]] = []
     for one in sorted(there if among is None else among, key=_largest_first):
         # Whoever ends sooner is in nobody's way from then on.
         until_s = END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
-        in_the_way = [
+        in_the_way: list[_Part] = [
             (parts, from_s, amounts)
             for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True)
             for parts in [left.get(row, {})]
             for from_s in parts
             if from_s < until_s
         ]
-        if not any(amount < 0 for parts, from_s, _ in in_the_way for amount in parts[from_s]):
-            continue
-        leaving += zip(one.vms, one.methods, strict=True)
-        for parts, from_s, amounts in in_the_way:
-            parts[from_s] = list(map(add, parts[from_s], amounts))
-    return leaving, not is_short(left)
+        if any(amount < 0 for parts, from_s, _ in in_the_way for amount in parts[from_s]):
+            leaving.append((one, in_the_way))
+            _change(in_the_way, add)
+    # The largest of all is not always the one that leaves most where it is needed.
+    for at in leaving[:-1]:
+        _change(at[1], sub)
+        if any(amount < 0 for parts, from_s, _ in at[1] for amount in parts[from_s]):
+            _change(at[1], add)
+        else:
+            leaving.remove(at)
+    return [pair for one, _ in leaving for pair in vms_leaving(one)], not is_short(left)
+
+
+def _change(in_the_way: Sequence[_Part], by: Callable[[int, int], int]) -> None:
+    for parts, from_s, amounts in in_the_way:
+        parts[from_s] = list(map(by, parts[from_s], amounts))
 
 
 def vms_leaving(one: GivingWay) -> Leaving:
