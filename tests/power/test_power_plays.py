@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from one_preempt.configuration.settings import MatchmakerSettings
 from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
+from one_preempt.core.matching.expressions import owners_trials
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Plan
@@ -22,7 +23,7 @@ from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.site import simulation_settings
 from tests.power import power_play
-from tests.power.power_play import BOOT_S, RULES, Counting, PowerPlay, with_policy
+from tests.power.power_play import BOOT_S, LOCALS, RULES, Counting, PowerPlay, with_policy
 
 ASLEEP, AWAKE, FAILED = PowerPhase.ASLEEP, PowerPhase.AWAKE, PowerPhase.FAILED
 
@@ -637,6 +638,21 @@ def test_no_host_goes_to_sleep_while_vms_are_put_off_to_the_next_cycle(
     monkeypatch.setattr(power_play, "simulation_settings", lambda: paced)
     play = PowerPlay(hosts=4, rules=with_policy(policy))
     vms = [play.submit() for _ in range(3)]
+    for _ in vms:
+        play.cycle()
+        play.cloud.run_until_ms(play.cloud.clock.now_ms + 1000)
+    assert None not in [play.host_of(vm) for vm in vms]
+    play.until(lambda: len(play.asleep()) == 1)
+
+
+def test_no_host_goes_to_sleep_while_requirements_are_looked_at_in_the_next_cycle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of each owner one costly expression is looked at in a cycle."""
+    monkeypatch.setattr(owners_trials, "OWNER_TRIALS", 100)
+    play = PowerPlay(hosts=3, rules=with_policy("look-ahead"))
+    wants = [f'CPU = "2"\nMEMORY = "512"\nSCHED_REQUIREMENTS = "NAME = \\"*{n}*\\""\n' for n in (0, 1)]
+    vms = [vm_id for one in wants for vm_id in play.cloud.add_vms(play.user(LOCALS), one, 1, hold=False)]
     for _ in vms:
         play.cycle()
         play.cloud.run_until_ms(play.cloud.clock.now_ms + 1000)

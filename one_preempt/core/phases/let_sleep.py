@@ -10,7 +10,7 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
-from one_preempt.core.matching.reasons import DISPATCH_LIMIT, while_hosts_come
+from one_preempt.core.matching.reasons import DISPATCH_LIMIT, NEXT_CYCLE, while_hosts_come
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
@@ -126,10 +126,12 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Room
 
 
 def _is_anybody_put_off(draft: PlanDraft) -> bool:
-    """This cycle has started as many VMs as it may: in the next one others start on hosts that are idle now."""
-    match = draft.policies.match
-    is_paced = match.max_dispatch > 0 or match.max_host > 0
-    return is_paced and any(why.code == DISPATCH_LIMIT for why in draft.waits.values())
+    """This cycle has started as many VMs as it may, or looked at as much: in the next one others start on idle hosts."""
+    lacking = draft.lacking_room
+    return any(
+        why.code == DISPATCH_LIMIT or (why.code == NEXT_CYCLE and lease_id not in lacking)
+        for lease_id, why in draft.waits.items()
+    )
 
 
 def _spared(draft: PlanDraft, power: PowerDraft, rows: Sequence[int], promised: Mapping[int, int]) -> Iterator[int]:
