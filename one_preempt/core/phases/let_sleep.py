@@ -126,7 +126,7 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Room
 
 
 def _is_anybody_put_off(draft: PlanDraft) -> bool:
-    """This cycle has started as many VMs as it may, or looked at as much: in the next one others start on idle hosts."""
+    """This cycle has started as many VMs as it may, or looked at as much: others are next, on idle hosts."""
     lacking = draft.lacking_room
     return any(
         why.code == DISPATCH_LIMIT or (why.code == NEXT_CYCLE and lease_id not in lacking)
