@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, exists, insert, select, update
 
 from one_preempt.adapters.lease_store import (
     host_use_records,
@@ -280,11 +280,11 @@ class SqlLeaseStore:
             connection.execute(delete(attempts).where(attempts.c.outcome_at_s < before_s))
             connection.execute(delete(preemptions).where(preemptions.c.closed_at_s < before_s))
             connection.execute(delete(plans).where(plans.c.made_at_s < before_s))
-            of_no_lease = vm_states.c.vm_id.not_in(select(lease_members.c.vm_id))
             connection.execute(delete(observed_overheads).where(observed_overheads.c.observed_at_s < before_s))
-            live = select(leases.c.id).where(leases.c.ended_at_s.is_(None))
-            over = reservations.c.end_at_s < before_s
-            connection.execute(delete(reservations).where(over, reservations.c.lease_id.not_in(live)))
+            # Not by NOT IN: PostgreSQL compares each row with each where a list is too long for its working memory.
+            is_live = exists().where(leases.c.id == reservations.c.lease_id, leases.c.ended_at_s.is_(None))
+            connection.execute(delete(reservations).where(reservations.c.end_at_s < before_s, ~is_live))
+            of_no_lease = ~exists().where(lease_members.c.vm_id == vm_states.c.vm_id)
             connection.execute(delete(vm_states).where(vm_states.c.observed_at_s < before_s, of_no_lease))
             host_use_records.prune(connection, before_s)
             standing_records.prune(connection, before_s)
