@@ -405,8 +405,13 @@ def image_orders(plan: Plan) -> list[str]:
 
 
 def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:
-    """`run_began_ago_s` and `verdict` are read; all else are counters of a record, as they are."""
+    """`run_began_ago_s` and `verdict` are read; all else are counters of a record, as they are.
+
+    What had left by its owner's hand before others were sent out is named: `paused_vm_ids`.
+    """
     counters = dict(given.get(record.id, {}))
+    adopted = record.paused_vm_ids if record.preempted_by is not None else ()
+    counters["paused_vm_ids"] = tuple(counters.get("paused_vm_ids", adopted))
     if "verdict" in counters:
         counters["verdict"] = Verdict(counters["verdict"])
     if "run_began_ago_s" in counters:

@@ -106,8 +106,11 @@ class MortalDaemon(Mortal):
 
     def end(self, vm_ids: Sequence[int]) -> None:
         for vm_id in vm_ids:
-            vm = self.cloud.vms[vm_id]
-            self.cloud.vm_action(self.cloud.caller(vm.uid), "terminate", vm_id)
+            self.act("terminate", vm_id)
+
+    def act(self, action: str, vm_id: int) -> None:
+        """Its owner does that."""
+        self.cloud.vm_action(self.cloud.caller(self.cloud.vms[vm_id].uid), action, vm_id)
 
     def states(self) -> list[str]:
         return [
@@ -130,6 +133,27 @@ def leaves_and_returns(dies_at: int, size: int, victims: dict[str, Any] | None) 
     return daemon
 
 
+def leaves_while_paused_in_part(dies_at: int) -> MortalDaemon:
+    """The same of a gang of which one VM is powered off and one suspended: these return once they are resumed."""
+    daemon = MortalDaemon(dies_at, None, {"TYPE": "BE-SUSPENDABLE", "NAME": "sweep", "SIZE": 3})
+    runs, *paused = daemon.lease
+    daemon.act("poweroff", paused[0])
+    daemon.act("suspend", paused[1])
+    request = daemon.submit("lea", {"TYPE": "DC-NON-PREEMPTABLE", "NAME": "assay", "SIZE": 3})
+    daemon.until(lambda: daemon.run(request))
+    daemon.cycle()
+    daemon.end(request)
+    daemon.until(lambda: daemon.run([runs]))
+    daemon.cycle()
+    daemon.cycle()
+    assert [daemon.cloud.vms[vm_id].state for vm_id in paused] == [VmState.UNDEPLOYED, VmState.STOPPED]
+    for vm_id in paused:
+        daemon.act("resume", vm_id)
+    daemon.until(lambda: daemon.run(daemon.lease))
+    daemon.cycle()
+    return daemon
+
+
 def is_terminated(dies_at: int) -> MortalDaemon:
     """A gang is terminated for a request of two VMs."""
     daemon = MortalDaemon(dies_at, None, {"TYPE": "BE-CANCELLABLE", "NAME": "sweep", "SIZE": 2})
@@ -148,6 +172,7 @@ PLAYS: dict[str, tuple[Callable[[int], MortalDaemon], dict[str, int]]] = {
         lambda dies_at: leaves_and_returns(dies_at, 2, IN_PLACE),
         {"suspend": 2, "lock": 2, "deploy": 2, "unlock": 2, "resume": 2},
     ),
+    "paused in part": (leaves_while_paused_in_part, {"stop": 2, "undeploy": 1, "deploy": 6}),
     "terminated": (is_terminated, {"terminate": 2, "deploy": 2}),
 }
 

@@ -249,6 +249,7 @@ def victim_rules(settings: Settings) -> VictimRules:
         virtual_routers=settings.victims.virtual_routers,
         suspend_in_place=settings.victims.suspend_in_place,
         least_valuable_first=settings.victims.least_valuable_first,
+        paused_by_owner=settings.victims.paused_by_owner,
     )
 
 

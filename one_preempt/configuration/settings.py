@@ -168,6 +168,7 @@ class VictimSettings(Section, frozen=True):
     virtual_routers: bool = False
     suspend_in_place: bool = False
     least_valuable_first: bool = False
+    paused_by_owner: bool = True
     methods: dict[TypeName, list[MethodName]] = {}
 
 

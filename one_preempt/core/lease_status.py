@@ -11,12 +11,18 @@ _LEAVES = "leaving its hosts to make room"
 _PREEMPTED_BY = re.compile(r"(?:preempted by|suspended in place for) lease ([0-9]{1,18})\b")
 _IS_SERVED = "its DURATION is over, and it does not run"
 _WAS_SERVED = "its DURATION was over, and is longer now"
+_KEPT_OUT = "paused by its owner, and taken off its host to make room for lease"
 _IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 
 
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     """What the owner of a preempted lease reads."""
     return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait[:1].upper()}{wait[1:]}"
+
+
+def kept_out_status(preemptor_lease_id: int | None) -> str:
+    """What the owner reads of a VM that he had paused when it was sent out."""
+    return f"{_KEPT_OUT} {preemptor_lease_id}: resume it to have it scheduled"
 
 
 def leaving_status(kind: str) -> str:
@@ -52,6 +58,11 @@ def says_leaving(vm: VirtualMachine) -> bool:
 def says_served(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that it stands still because its DURATION is over, or was."""
     return _status_of(vm).startswith((_IS_SERVED, _WAS_SERVED))
+
+
+def says_kept_out(vm: VirtualMachine) -> bool:
+    """Its LEASE_STATUS tells that it was paused when we sent it out."""
+    return _status_of(vm).startswith(_KEPT_OUT)
 
 
 def says_in_place(vm: VirtualMachine) -> bool:

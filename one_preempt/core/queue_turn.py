@@ -48,8 +48,9 @@ class Turn(Struct, frozen=True):
 
 
 def may_start(lease: Lease, vm: VirtualMachine) -> bool:
-    """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
-    return vm.state in DEPLOYABLE_STATES and (lease.explicit or vm.state is not VmState.HOLD)
+    """oned would deploy it, and nobody has put it on HOLD or paused it: without a LEASE attribute HOLD is a wish."""
+    is_held = vm.state is VmState.HOLD and not lease.explicit
+    return vm.state in DEPLOYABLE_STATES and not is_held and vm.id not in lease.paused_vm_ids
 
 
 def is_to_start_at_once(lease: Lease) -> bool:
@@ -58,7 +59,12 @@ def is_to_start_at_once(lease: Lease) -> bool:
 
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
-    """The members that are to be started: none while one that waits may not be, for a gang starts together."""
+    """The members that are to be started: none while one that waits may not be, for a gang starts together.
+
+    What its owner paused before it was sent out waits for him.
+    """
+    if lease.paused_vm_ids:
+        members = [vm for vm in members if vm.id not in lease.paused_vm_ids]
     if lease.explicit and not [vm for vm in members if vm.state not in DEPLOYABLE_STATES]:
         # As of most that wait: what oned would deploy waits, or is out.
         return members

@@ -83,7 +83,8 @@ def reconcile(
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
     told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
     watch = Watch(now_s, last_at_s, heard)
-    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
+    victims = frozenset([one for opened in ledger.preemptions for one in opened.preemption.victim_lease_ids])
+    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, victims, told)
     updated = update.of(records)
     records.update(updated)
     forgiven = forgiven_starts(snapshot, ledger, records) if ledger.failed_actions else {}

@@ -20,16 +20,19 @@ from one_preempt.core.victims import (
     is_guarded,
     is_shielded,
     kinds_of,
+    on_hosts,
     undisturbed_s,
     why_never,
 )
 
-_STAYING = (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED)
+_PAUSED, _FAILED = LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED
 _ACT, _NEVER, _SERIAL_ONLY, _PREEMPT = Mode.ACT, Suspension.NONE, Suspension.SERIAL_ONLY, Overrun.PREEMPT
 
 
 def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
     """How each VM of a lease would leave for a reservation; None where the lease does not give way to it.
+
+    Of one that its owner has paused only those VMs count that are on hosts.
 
     It does by its type, or because it overruns, where no lock, limit or mode spares it. While its DURATION lasts, a
     lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
@@ -43,11 +46,11 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
         return None
     if rules.suspension is _SERIAL_ONLY and lease.terms.size > 1:
         return None
-    if lease.state in _STAYING:
+    if lease.state is _FAILED or (lease.state is _PAUSED and not policies.victims.paused_by_owner):
         return None
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
-    kinds = kinds_of(state.snapshot, [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids])
+    kinds = kinds_of(state.snapshot, on_hosts(state.snapshot, lease))
     if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm, _ in kinds):
         return None
     return first_methods_of(state.snapshot, lease, kinds, policies.victims)

@@ -13,38 +13,42 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease_lifecycle import may_be_sent_out
 from one_preempt.core.model.modes_and_limits import PreemptionLimits, VictimRules
 from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun, TimeRules
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS
 
 UNMEASURED_MIB = 2**62
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
 # In the pool's documents oned names the ids of scheduled actions alone.
 _MAY_WAKE = ("", "resume")
-SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
+_SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
 
 _UNLOCKED, _BE_CANCELLABLE = LockLevel.NONE, LeaseType.BE_CANCELLABLE
 _SUSPEND, _UNDEPLOY, _TERMINATE = PreemptionMethod.SUSPEND, PreemptionMethod.UNDEPLOY, PreemptionMethod.TERMINATE
 _MIGRATE, _LIVE_MIGRATE = PreemptionMethod.MIGRATE, PreemptionMethod.LIVE_MIGRATE
+# What oned takes for a VM that is at rest, and by which its guest loses nothing.
+_OUT_OF_REST = {VmState.SUSPENDED: PreemptionMethod.STOP, VmState.POWEROFF: _UNDEPLOY}
 
 # VMs with one system datastore that agree in this leave alike, but for the room on the disks of their own hosts.
 _leaves_by = attrgetter(
-    "memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions",
+    "state", "memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions",
     "uid", "service_id", "virtual_router_id",
 )  # fmt: skip
 
 _ON_SUCH_HOSTS = "on hosts that take no VMs"
-_ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
+_PAUSED, _FAILED = LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED
+_ON_HOSTS = frozenset({LeaseState.RUNNING, _PAUSED, _FAILED})
 
 
 class PossibleVictim(Struct, frozen=True):
-    """A lease that may be preempted now, with the method for each VM in the order of `lease.vm_ids`."""
+    """A lease that may be preempted now, with those of its VMs that are on hosts, and how each of them would leave."""
 
     lease: Lease
+    vms: tuple[VirtualMachine, ...]
     methods: tuple[PreemptionMethod, ...]
 
 
@@ -89,19 +93,27 @@ def possible_victims(
         makes_room = time.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
         if not (lease.terms.type.preemptable or makes_room) or lease.state not in _ON_HOSTS:
             continue
-        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+        vms = on_hosts(state.snapshot, lease)
+        if not vms:
+            continue
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
-        cause = cause or _why_lease_is_spared(lease, is_protected=not is_past_its_grace(lease, state.now_s, time))
+        cause = cause or _why_lease_is_spared(lease, state.now_s, time, rules)
         cause = cause or _why_no_room(state, vms)
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
         methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
         if methods is not None:
-            found.append(PossibleVictim(lease, methods))
+            found.append(PossibleVictim(lease, vms, methods))
         else:
             cause = cause or "without a possible method"
             spared[cause] = spared.get(cause, 0) + 1
     return found, spared
+
+
+def on_hosts(snapshot: PoolSnapshot, lease: Lease) -> tuple[VirtualMachine, ...]:
+    """The VMs of a lease that hold its room: all, unless its owner has taken some of them off their hosts."""
+    vms = map(snapshot.vms.__getitem__, lease.vm_ids)
+    return tuple(vms) if lease.state is not _PAUSED else tuple([vm for vm in vms if vm.host_id is not None])
 
 
 def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[int]:
@@ -117,11 +129,20 @@ def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[i
     )
 
 
-def _why_lease_is_spared(lease: Lease, *, is_protected: bool) -> str:
-    """MAX_SUSPENSIONS is for the DURATION: nobody knows for how long it would spare what runs on after that."""
-    if lease.state is not LeaseState.RUNNING:
-        return "paused by their owners or failed"
-    return "with MAX_SUSPENSIONS used up" if is_guarded(lease) and is_protected else ""
+def _why_lease_is_spared(lease: Lease, now_s: int, time: TimeRules, rules: VictimRules) -> str:
+    """MAX_SUSPENSIONS is for the DURATION: nobody knows for how long it would spare what runs on after that.
+
+    What is paused keeps its room until its DEADLINE: nobody knows when it would be done elsewhere. Then it is late.
+    """
+    if lease.state is _FAILED:
+        return "failed"
+    if lease.state is _PAUSED and not rules.paused_by_owner:
+        return "paused by their owners"
+    if is_past_its_grace(lease, now_s, time):
+        return ""
+    if lease.state is _PAUSED and now_s < (lease.promised_deadline_at_s or 0):
+        return "paused before their DEADLINE"
+    return "with MAX_SUSPENSIONS used up" if is_guarded(lease) else ""
 
 
 def is_guarded(lease: Lease) -> bool:
@@ -162,10 +183,10 @@ def _why_spared(
         return _ON_SUCH_HOSTS
     if is_shielded(vm, lease):
         return "locked"
-    if phase_of(vm) is not VmPhase.RUNNING or vm.resched:
+    if not may_be_sent_out(vm) or vm.resched:
         return "in the middle of something else"
     kind = why_never(vm, lease, rules)
-    if kind:
+    if kind or vm.is_at_rest:
         return kind
     spared_until_s = history.running_start_at_s + undisturbed_s(lease, limits)
     return "" if state.now_s >= spared_until_s else "running for too short a time"
@@ -204,7 +225,9 @@ def first_methods(
 ) -> tuple[PreemptionMethod, ...] | None:
     """For each VM the first method of the administrator's list that it can take; None where one can take none.
 
-    A lease is suspended in place as a whole: its VMs could not return together otherwise.
+    A lease is suspended in place as a whole: its VMs could not return together otherwise. Beside a VM that is paused no
+    other one is moved or suspended in place. It leaves by the way that oned has for it, listed or not, unless the
+    administrator would sooner have it terminated.
     """
     return first_methods_of(snapshot, lease, kinds_of(snapshot, vms), rules)
 
@@ -213,12 +236,16 @@ def first_methods_of(
     snapshot: PoolSnapshot, lease: Lease, kinds: Sequence[tuple[VirtualMachine, int]], rules: VictimRules
 ) -> tuple[PreemptionMethod, ...] | None:
     """The same for VMs that `kinds_of` has sorted."""
-    listed = methods_of(lease, rules)
-    if _SUSPEND in listed and not all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds):
+    listed, out_of_rest = methods_of(lease, rules), tuple[PreemptionMethod, ...]()
+    if lease.state is _PAUSED and listed:
+        out_of_rest = (listed[0], *_OUT_OF_REST.values())
+        listed = tuple(method for method in listed if method not in MOVES and method is not _SUSPEND)
+    elif _SUSPEND in listed and not all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds):
         listed = tuple(method for method in listed if method is not _SUSPEND)
     chosen: list[PreemptionMethod] = []
     for vm, count in kinds:
-        first = next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None)
+        among = out_of_rest if out_of_rest and vm.is_at_rest else listed
+        first = next((one for one in among if method_is_possible(snapshot, vm, lease, one)), None)
         if first is None:
             return None
         chosen += [first] * count
@@ -257,6 +284,8 @@ def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease,
     cancellable = lease.terms.type is _BE_CANCELLABLE
     if method is _TERMINATE:
         return cancellable
+    if vm.is_at_rest:
+        return method is _OUT_OF_REST[vm.state]
     if method is _UNDEPLOY:
         return cancellable or lease.terms.shutdown_ok
     if vm.pci_requests:
@@ -288,6 +317,11 @@ def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine) -> boo
     return datastore is None or vm.memory_mib < _free_mib(snapshot, vm, datastore)
 
 
+def writes_memory(vm: VirtualMachine, method: PreemptionMethod) -> bool:
+    """Its memory goes to its system datastore when it leaves so; that of what is suspended is there already."""
+    return method in _SAVES and not vm.is_at_rest
+
+
 def memory_images_obstacle(
     room: Room, leaving: Iterable[tuple[int, VirtualMachine, PreemptionMethod]]
 ) -> Hindered | None:
@@ -298,7 +332,7 @@ def memory_images_obstacle(
     left_mib: dict[tuple[int, int], int] = {}
     for lease_id, vm, method in leaving:
         datastore = _system_datastore(room.snapshot, vm)
-        if method not in SAVES or datastore is None:
+        if not writes_memory(vm, method) or datastore is None:
             continue
         host_id = vm.history[-1].host_id
         place = (datastore.id, -1 if datastore.shared else host_id)

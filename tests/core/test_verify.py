@@ -14,7 +14,7 @@ from one_preempt.core.model.host import HostState, PciDevice
 from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, Reason, Victim
 from one_preempt.core.model.reservation import Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, PciRequest, VmState
 from tests.core.recounted_cluster import (
@@ -327,6 +327,32 @@ def test_a_member_that_was_refused_lately_may_lag_behind_its_gang() -> None:
     refused = ActionRecord("x", ActionKind.DEPLOY, 2, 1, None, 0, None, "fits", "", NOW_S, 1, Outcome.REFUSED, NOW_S)
     state = cluster([host(0)], [waiting(1), waiting(2)], [lease(1, 1, 2)])
     assert codes(replace(state, failed_actions=(refused,)), plan(deploy(1, 0))) == []
+
+
+def test_what_its_owner_paused_is_not_started_and_its_gang_starts_without_it() -> None:
+    out = waiting(2, state=VmState.UNDEPLOYED)
+    gang = replace(lease(1, 1, 2, lease_type=LeaseType.BE_SUSPENDABLE), preempted_by=9, paused_vm_ids=(2,))
+    state = cluster([host(0)], [waiting(1, state=VmState.STOPPED), out], [gang])
+    assert codes(state, plan(deploy(1, 0))) == []
+    assert codes(state, plan(deploy(1, 0), deploy(2, 0, lease_id=1))) == ["paused-by-owner"]
+    assert codes(with_vm(state, waiting(2)), plan(deploy(1, 0))) == ["gang-torn"]
+
+
+def test_a_guest_is_shut_down_only_where_its_lease_allows_it_or_while_it_is_powered_off() -> None:
+    decided = replace(DECIDED, victims=(Victim(1, 1, 0, PreemptionMethod.UNDEPLOY),))
+    off = replace(VICTIM, state=VmState.POWEROFF, lcm_state=0)
+
+    def undeployed(*expected_states: str) -> Plan:
+        leaves = replace(STOP, kind=ActionKind.UNDEPLOY, expected_states=expected_states)
+        return plan(leaves, START, preemptions=(decided,))
+
+    assert codes(with_vm(STATE, off), undeployed("POWEROFF")) == []
+    for state in (STATE, with_vm(STATE, off)):
+        assert codes(state, undeployed("RUNNING")) == ["shut-down"]
+        assert codes(state, undeployed("POWEROFF", "RUNNING")) == ["shut-down"]
+        assert codes(state, undeployed()) == ["shut-down"]
+        willing = replace(SUSPENDABLE, terms=replace(SUSPENDABLE.terms, shutdown_ok=True))
+        assert codes(with_lease(state, willing), undeployed("RUNNING")) == []
 
 
 def test_locked_vms_are_left_alone() -> None:

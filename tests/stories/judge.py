@@ -137,7 +137,7 @@ def _sent_out(story: Story, call: dict[str, Any], gang_stops: set[int]) -> list[
     allowed = {"stop": returning, "suspend": in_place, "terminate": {"BE-CANCELLABLE"}}.get(action, set())
     if told.types & allowed or (action == "stop" and told.gang and vm_id in gang_stops):
         return []
-    if action == "undeploy" and told.may_shut_down:
+    if action == "undeploy" and (told.may_shut_down or (call in story.paused.undeployed and told.types)):
         return []
     return [f"sent out without right: {call}, claimed {sorted(told.types)}"]
 
@@ -170,7 +170,7 @@ def _not_returned(story: Story) -> list[str]:
             )
         ]
         living = [vm_id for vm_id in members if not states[vm_id].startswith("6/")]
-        out = [vm_id for vm_id in living if states[vm_id] != RUNNING]
+        out = [vm_id for vm_id in living if states[vm_id] != RUNNING and vm_id not in story.paused.left]
         resting = (STOPPED, UNDEPLOYED, "1/0", "2/0", RUNNING)
         if out and all(states[vm_id] in resting for vm_id in living) and _fit(story, out):
             wrong.append(f"lease {row['id']} was preempted and did not return: {out}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.stories.group_rules import broken_rules
+from tests.stories.paused_vms import PausedVms
 from tests.stories.processes import DaemonDied
 from tests.stories.promises_kept import late_without_a_word, started_against_a_word
 from tests.stories.requests_told import ADMINISTRATOR, OWNERS, TYPES
@@ -30,6 +31,7 @@ class Story(TimedRequests):
     overcommitted: list[str] = field(default_factory=list)
     broken_rules: list[str] = field(default_factory=list)
     broken_promises: list[str] = field(default_factory=list)
+    paused: PausedVms = field(default_factory=PausedVms)
     endpoint_was_faulty: bool = False
     endpoint_is_faulty: bool = False
 
@@ -54,12 +56,14 @@ class Story(TimedRequests):
     def step(self, seconds: int) -> None:
         """Let time pass and the daemon take a cycle; a dead one is started again."""
         now_s = self.world.emulator.advance(seconds)
+        states = self.world.states()
         try:
             self.reports.append(self.world.daemon.step(now_s))
         except DaemonDied:
             self.world.restart_daemon()
         calls = self.world.emulator.log(len(self.calls))
         self.calls += calls
+        self.paused.note(calls, states)
         self._look_at_hosts()
         # Rules of VM groups are the daemon's duty: oned breaks them without a word.
         self.broken_rules += broken_rules(self.world, self.roles(), calls)

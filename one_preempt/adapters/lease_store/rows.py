@@ -22,9 +22,9 @@ _TERMS = LeaseTerms.__struct_fields__
 _LEASE = tuple(name for name in LeaseRecord.__struct_fields__ if name not in ("terms", "vm_ids"))
 # Thousands of leases may live, so their rows are read by position.
 LEASE_COLUMNS = tuple(leases.c[name] for name in _TERMS + _LEASE)
-_VERDICT = _LEASE[3:].index("verdict")
+_VERDICT, _PAUSED = map(_LEASE[3:].index, ("verdict", "paused_vm_ids"))
 RESERVATION_COLUMNS = tuple(reservations.c[name] for name in ("lease_id", "start_at_s", "end_at_s", "firm", "host_ids"))
-_HOST_IDS = msgspec.json.Decoder(tuple[int, ...])
+_IDS = msgspec.json.Decoder(tuple[int, ...])
 _ACTION = ActionRecord.__struct_fields__
 _TRANSITION = Transition.__struct_fields__
 _HOST_CAPACITY = HostCapacity.__struct_fields__
@@ -46,6 +46,7 @@ def lease_row(record: LeaseRecord) -> dict[str, Any]:
     row |= {name: getattr(record.terms, name) for name in _TERMS}
     row["type"] = record.terms.type.value
     row["verdict"] = record.verdict.value
+    row["paused_vm_ids"] = msgspec.json.encode(record.paused_vm_ids).decode() if record.paused_vm_ids else None
     return row
 
 
@@ -56,6 +57,8 @@ def lease_record(row: Sequence[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
     of = f"lease {lease_id}"
     lease_type = word(LeaseType, leases, of, "type", type_word)
     record[_VERDICT] = word(Verdict, leases, of, "verdict", record[_VERDICT])
+    paused = record[_PAUSED]
+    record[_PAUSED] = () if paused is None else _ids(leases, of, "paused_vm_ids", paused, "VM")
     return LeaseRecord(lease_id, LeaseTerms(lease_type, *terms), uid, gid, vm_ids, *record)
 
 
@@ -74,12 +77,16 @@ def reservation_row(reservation: Reservation, position: int) -> dict[str, Any]:
 def reservation(row: Sequence[Any]) -> Reservation:
     """A row of `RESERVATION_COLUMNS`."""
     lease_id, start_at_s, end_at_s, firm, host_ids = row
-    try:
-        hosts = _HOST_IDS.decode(host_ids)
-    except (msgspec.DecodeError, UnicodeError, TypeError):
-        of = f"lease {lease_id}"
-        raise UnreadableRow(reservations, of, "host_ids", host_ids, "a JSON list of host ids") from None
+    hosts = _ids(reservations, f"lease {lease_id}", "host_ids", host_ids, "host")
     return Reservation(lease_id, start_at_s, end_at_s, hosts, firm)
+
+
+def _ids(table: Table, of: str, column: str, value: str, kind: str) -> tuple[int, ...]:
+    """A JSON list of ids."""
+    try:
+        return _IDS.decode(value)
+    except (msgspec.DecodeError, UnicodeError, TypeError):
+        raise UnreadableRow(table, of, column, value, f"a JSON list of {kind} ids") from None
 
 
 def overhead_row(observed: ObservedOverhead) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from one_preempt.adapters.lease_store.writer_lock import schema_lock, take_write
 _CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX|UNIQUE INDEX)|^\s*ALTER TABLE \S+ ADD COLUMN) ")
 
 # Oldest first; the last is what this code reads and writes.
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 
 
 def upgrade(url: str, tell_copy: Callable[[Path], object] = lambda _path: None, purpose: Purpose = LEASES) -> str:

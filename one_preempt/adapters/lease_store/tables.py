@@ -65,6 +65,7 @@ leases = Table(
     Column("verdict_text", Text, nullable=False, server_default=text("''")),
     Column("served_s", BigInteger, nullable=False, server_default=text("0")),
     Column("run_began_at_s", BigInteger),
+    Column("paused_vm_ids", LONG_TEXT),
     Index("ix_leases_ended_at_s", "ended_at_s"),
 )
 

@@ -105,8 +105,8 @@ class Lease(Struct, frozen=True):
 
     `id` is the id of its oldest VM. `explicit` says that its owner wrote a LEASE attribute (it then waits on
     HOLD); `may_preempt` that a rule of the administrator lets it take room from others. `vm_ids` are the
-    members that still exist, oldest first; `total` is what all of them take. `verdict`, `served_s` and
-    `run_began_at_s` are those of its record; `rights_name` is the entry of the rights that its owner has, and
+    members that still exist, oldest first; `total` is what all of them take. `verdict`, `served_s`, `run_began_at_s`
+    and `paused_vm_ids` are those of its record; `rights_name` is the entry of the rights that its owner has, and
     `max_share_percent` of the cloud is what all holders of that entry may reserve in advance at any instant.
     """
 
@@ -132,6 +132,7 @@ class Lease(Struct, frozen=True):
     verdict_text: str = ""
     served_s: int = 0
     run_began_at_s: int | None = None
+    paused_vm_ids: tuple[int, ...] = ()
 
     @property
     def preempts(self) -> bool:

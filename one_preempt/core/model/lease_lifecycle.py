@@ -2,8 +2,11 @@ r"""Where a lease stands, read off the states of its VMs and what the ledger say
 
     WAITING -> STARTING -> RUNNING -> ENDED
                               |  \-> PAUSED_BY_OWNER (the owner suspended, stopped or powered off)
-                              v
+                              v      v
                            LEAVING -> PREEMPTED -> RETURNING -> RUNNING
+
+What its owner had paused when it was sent out stays so: the others of its lease are PREEMPTED and return. Where all
+were paused, the lease is PAUSED_BY_OWNER off its hosts as it was on them.
 
 Nothing here is stored: after a crash the same observation gives the same state.
 """
@@ -111,6 +114,11 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
     return _ACTIVE_PHASES.get(vm.lcm_state) or VmPhase.BUSY
 
 
+def may_be_sent_out(vm: VirtualMachine) -> bool:
+    """It runs, or its owner paused it where it is: oned takes a call that brings it off its host."""
+    return vm.is_at_rest or phase_of(vm) is VmPhase.RUNNING
+
+
 def phases_of(vms: Iterable[VirtualMachine]) -> frozenset[VmPhase]:
     """What VMs are doing, each phase once."""
     members = tuple(vms)
@@ -127,11 +135,18 @@ def phase_in_place(vm: VirtualMachine) -> VmPhase:
     return VmPhase.LEAVING if saved else phase_of(vm)
 
 
-def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Container[int] = ()) -> LeaseState:
+def lease_state(
+    vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Container[int] = (), paused: Container[int] = ()
+) -> LeaseState:
     """The state of a lease from its members; `preempted`: we sent it out and it is not back yet.
 
-    `in_place` are the ids of VMs that we suspended on their hosts.
+    `in_place` are the ids of VMs that we suspended on their hosts, `paused` of those that their owner has paused: once
+    they are off their hosts, the others alone tell whether the lease is back.
     """
+    if preempted and paused:
+        vms = [vm for vm in vms if vm.holds_capacity or vm.id not in paused]
+        if not vms:
+            return LeaseState.PAUSED_BY_OWNER
     if in_place:
         phases = frozenset([phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms])
     else:

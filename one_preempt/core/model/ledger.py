@@ -31,7 +31,9 @@ class LeaseRecord(Struct, frozen=True):
 
     Only leases with terms of their own (a LEASE attribute or a rule) and privileged requests are recorded.
     `verdict` is what was said to its START or DEADLINE, `verdict_text` the sentence for its owner. `served_s` is how
-    long it ran before its present run, which began at `run_began_at_s` (None: it does not run).
+    long it ran before its present run, which began at `run_began_at_s` (None: it does not run). `paused_vm_ids` are
+    those of its VMs that their owner has paused or taken off their hosts, in ascending order; where we sent one of them
+    out meanwhile, it is paused as before, and nobody but its owner has it start again.
     """
 
     id: int
@@ -53,6 +55,7 @@ class LeaseRecord(Struct, frozen=True):
     verdict_text: str = ""
     served_s: int = 0
     run_began_at_s: int | None = None
+    paused_vm_ids: tuple[int, ...] = ()
 
 
 class ActionRecord(Struct, frozen=True):

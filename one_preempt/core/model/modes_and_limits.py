@@ -62,6 +62,8 @@ class VictimRules(Struct, frozen=True):
     counts only with `suspend_in_place`. `least_valuable_first`: nobody of a type leaves as long as those of less
     valuable types are enough.
 
+    `paused_by_owner`: a lease gives way also while its owner has VMs of it paused, on their hosts or off them.
+
     The other three switches open what is closed as shipped: locked VMs, members of OneFlow services and virtual
     routers are never victims unless the administrator says so.
     """
@@ -71,6 +73,7 @@ class VictimRules(Struct, frozen=True):
     virtual_routers: bool = False
     suspend_in_place: bool = False
     least_valuable_first: bool = False
+    paused_by_owner: bool = True
 
 
 # Calls that are refused are repeated so often at the usual pace, and at this one in the end.

@@ -296,6 +296,11 @@ class VirtualMachine(Struct, frozen=True):
         return self.state is VmState.SUSPENDED or (self.state is _ACTIVE and self.lcm_state in SUSPENDED_STATES)
 
     @property
+    def is_at_rest(self) -> bool:
+        """SUSPENDED or POWEROFF: its guest does not run, and oned goes on charging its host for it."""
+        return self.state in _AT_REST_STATES
+
+    @property
     def is_running(self) -> bool:
         """ACTIVE and RUNNING."""
         return self.state == VmState.ACTIVE and self.lcm_state == LcmState.RUNNING
@@ -365,6 +370,7 @@ class VirtualMachine(Struct, frozen=True):
 
 
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
+_AT_REST_STATES = frozenset({VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
 SAVING_STATES = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
 # A disk of a STOPPED or UNDEPLOYED VM is saved as an image or resized: ACTIVE to oned, and on no host.

@@ -9,6 +9,9 @@ live-migrate   the memory is copied while the VM runs; where the storage is not 
 terminate      nothing, and nothing is scheduled again
 =============  ============================================================================================
 
+A VM that its owner had paused is neither saved nor shut down for it, and starts again when its owner likes: it costs
+only what travels, which is its memory image, too, where it was suspended.
+
 A lease is priced without delta, which is paid once for a candidate set (`candidate_table.table_of`). Each VM is
 priced by the rates of its own storage; those that leave by one method and at the same rates are one set of the models.
 """
@@ -37,7 +40,7 @@ _leaves_by = attrgetter("method", "datastore_id")
 class LeavingVm(Struct, frozen=True):
     """One VM of a victim: how it leaves, its memory, and its disks where they are not on shared storage (MiB).
 
-    `datastore_id` is its system datastore, None where that is not known.
+    `datastore_id` is its system datastore, None where that is not known. `at_rest`: its guest does not run.
     """
 
     method: PreemptionMethod
@@ -45,6 +48,7 @@ class LeavingVm(Struct, frozen=True):
     disk_mib: int = 0
     shared_storage: bool = True
     datastore_id: int | None = None
+    at_rest: bool = False
 
     @property
     def moved_mib(self) -> int:
@@ -75,7 +79,7 @@ def lease_price(vms: Sequence[LeavingVm], rates: RatesByStorage) -> LeasePrice:
 
 def _price_of_set(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: OverheadRates) -> int:
     """The VMs of a lease that leave by one method at the same rates; without delta."""
-    memories = [vm.memory_mib for vm in vms]
+    memories = [vm.memory_mib for vm in vms if not vm.at_rest]
     match method:
         case PreemptionMethod.STOP:
             moves = 2 * sum(copy_ms(vm.moved_mib, rates) for vm in vms)
@@ -84,7 +88,7 @@ def _price_of_set(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: Ove
             return suspendable_overhead_ms(memories, rates) - rates.reschedule_ms
         case PreemptionMethod.UNDEPLOY:
             moves = 2 * sum(copy_ms(vm.moved_disk_mib, rates) for vm in vms)
-            return len(vms) * (rates.shutdown_ms + rates.boot_ms) + moves
+            return len(memories) * (rates.shutdown_ms + rates.boot_ms) + moves
         case PreemptionMethod.MIGRATE:
             return migratable_overhead_ms(memories, rates, [vm.moved_mib for vm in vms]) - rates.reschedule_ms
         case PreemptionMethod.LIVE_MIGRATE:

@@ -175,6 +175,9 @@ def _done_otherwise(
     """What an accepted action other than a start did to a VM that was seen in the state `before`."""
     called_s = record.outcome_at_s or 0
     match record.kind:
+        case ActionKind.STOP | ActionKind.UNDEPLOY if 0 < stay.running_end_at_s < called_s:
+            # It had been paused, and was neither saved nor shut down for this.
+            return
         case ActionKind.STOP:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
         case ActionKind.SUSPEND if vm.state_name in _SUSPENDED_IN:

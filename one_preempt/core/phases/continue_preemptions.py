@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease_lifecycle import VmPhase, may_be_sent_out, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -153,12 +153,12 @@ def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victi
 
 
 def _ours(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> list[Victim]:
-    """Those that run, or leave by our hand; others leave by somebody else's."""
+    """Those that run or are paused, or leave by our hand; others leave by somebody else's."""
     vms = draft.state.snapshot.vms
     return [
         victim
         for victim in outstanding
-        if phase_of(vms[victim.vm_id]) is VmPhase.RUNNING or is_under_way(draft, preemption, victim)
+        if may_be_sent_out(vms[victim.vm_id]) or is_under_way(draft, preemption, victim)
     ]
 
 

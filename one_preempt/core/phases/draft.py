@@ -43,7 +43,7 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
 from one_preempt.core.reconciliation.in_place import InPlace, in_place
-from one_preempt.core.victims import SAVES
+from one_preempt.core.victims import writes_memory
 
 _DEPLOY = ActionKind.DEPLOY
 
@@ -227,7 +227,7 @@ class PlanDraft(Struct, dict=True):
         """Keep the space for the memory of victims that will be saved; of those that are being saved it is kept."""
         for victim in victims:
             vm = self.state.snapshot.vms.get(victim.vm_id)
-            if victim.method in SAVES and vm is not None and not vm.is_being_saved:
+            if vm is not None and writes_memory(vm, victim.method) and not vm.is_being_saved:
                 self.hold_memory_image(vm)
 
     def hold_memory_image(self, vm: VirtualMachine) -> None:

@@ -13,6 +13,7 @@ import re
 from one_preempt.core.lease_status import (
     LEASE_STATUS,
     in_place_status,
+    kept_out_status,
     leaving_status,
     preempted_status,
     says_served,
@@ -59,7 +60,7 @@ def _messages(draft: PlanDraft) -> list[Action]:
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
-            due = {} if untouchable else _with_rank_problem(draft, vm, texts)
+            due = {} if untouchable else _of_vm(draft, lease, vm, texts)
             changes = _changes(vm, due | _of_former_lease(draft, lease, vm), oneds_stand)
             if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
                 continue
@@ -88,6 +89,14 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     if _has_status(lease) and lease.id not in draft.starting:
         texts[LEASE_STATUS] = _status(draft, lease)
     return {name: plain_words(text, LENGTH) for name, text in texts.items()}
+
+
+def _of_vm(draft: PlanDraft, lease: Lease, vm: VirtualMachine, texts: dict[str, str]) -> dict[str, str]:
+    """The same for one of them: what was paused when it was sent out does not return with the others."""
+    is_kept_out = vm.id in lease.paused_vm_ids and lease.preempted_by is not None and vm.host_id is None
+    if is_kept_out and LEASE_STATUS in texts:
+        texts = {SCHED_MESSAGE: "", LEASE_STATUS: plain_words(kept_out_status(lease.preempted_by), LENGTH)}
+    return _with_rank_problem(draft, vm, texts)
 
 
 def _with_rank_problem(draft: PlanDraft, vm: VirtualMachine, texts: dict[str, str]) -> dict[str, str]:

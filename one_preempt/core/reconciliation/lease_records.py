@@ -14,6 +14,7 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import HistoryAction, LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.in_place import was_in_place
+from one_preempt.core.reconciliation.paused_members import told_paused, with_paused
 from one_preempt.core.reconciliation.served_time import Heard, clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
@@ -42,13 +43,17 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
         if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
     ]
     preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
-    return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=int(not ledger.leases))
+    if preemptor is None:
+        return record
+    preemptions, paused_vm_ids = int(not ledger.leases), told_paused(told)
+    return replace(record, preempted_by=preemptor, preemptions=preemptions, paused_vm_ids=paused_vm_ids)
 
 
 class RecordUpdate(Struct, frozen=True):
     """What the records are held against: VMs and when they were seen, their states before, who was sent out or rests.
 
-    `lately`: those states were seen a moment ago. `heard` is what was heard since, None where that is nothing.
+    `lately`: those states were seen a moment ago. `victims` are leases for whose room a preemption was decided that is
+    not over. `heard` is what was heard since, None where that is nothing.
     """
 
     snapshot: PoolSnapshot
@@ -57,6 +62,7 @@ class RecordUpdate(Struct, frozen=True):
     lately: bool
     sent_out: Mapping[int, ActionRecord]
     resting: Container[int]
+    victims: Container[int]
     heard: Heard | None = None
 
     def of(self, records: Mapping[int, LeaseRecord]) -> dict[int, LeaseRecord]:
@@ -77,6 +83,8 @@ class RecordUpdate(Struct, frozen=True):
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
         watched = self.lately and record.run_began_at_s is None and self._was_not_running(record)
+        is_sent_out = sent_out is not None or record.preempted_by is not None
+        record = with_paused(record, present, self.resting, is_sent_out=is_sent_out)
         record = clocked(
             record,
             present,
@@ -85,14 +93,23 @@ class RecordUpdate(Struct, frozen=True):
             sent_out_at_s=sent_out_at_s,
             heard=self.heard,
             resting=self.resting,
+            paused=record.paused_vm_ids,
             has_lost_one=len(present) < len(record.vm_ids) and self._has_just_lost_one(record),
         )
         if sent_out is not None:
             return _mark_preempted(record, sent_out, self.now_s)
         if record.preempted_by is None:
             return record if self.lately else _recalled(record, present, self.snapshot.own_uid, self.now_s)
-        back = lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
-        return replace(record, preempted_by=None) if back else record
+        return replace(record, preempted_by=None) if self._is_back(record, present) else record
+
+    def _is_back(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> bool:
+        """It runs again, as far as its owner has not paused it."""
+        if record.paused_vm_ids:
+            if record.id in self.victims:
+                # What has left of it had been paused: the others may only not have left yet.
+                return False
+            present = [vm for vm in present if vm.id not in record.paused_vm_ids]
+        return lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
 
     def _has_just_lost_one(self, record: LeaseRecord) -> bool:
         """Is one of its VMs gone that was there when they were seen before?"""
@@ -137,6 +154,7 @@ def _recalled(record: LeaseRecord, present: Sequence[VirtualMachine], own_uid: i
                 record,
                 preempted_by=record.id if preemptor is None else preemptor,
                 preemptions=record.preemptions + 1,
+                paused_vm_ids=told_paused(present),
                 last_preempted_at_s=min(vm.history[-1].end_at_s or now_s, now_s),
             )
     return record

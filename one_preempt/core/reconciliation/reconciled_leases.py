@@ -69,7 +69,8 @@ def _reconciled(
     total = Resources(cpu_centi, memory_mib)
     if state is _WAITING:
         preempted = record is not None and record.preempted_by is not None
-        state = lease_state(vms, preempted=preempted, in_place=resting)
+        paused = record.paused_vm_ids if record is not None else ()
+        state = lease_state(vms, preempted=preempted, in_place=resting, paused=paused)
     if record is None:
         return replace(admitted, state=state, total=total)
     return replace(
@@ -81,4 +82,5 @@ def _reconciled(
         last_preempted_at_s=record.last_preempted_at_s,
         served_s=record.served_s,
         run_began_at_s=record.run_began_at_s,
+        paused_vm_ids=record.paused_vm_ids,
     )

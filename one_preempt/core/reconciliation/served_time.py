@@ -59,6 +59,7 @@ def clocked(
     sent_out_at_s: int | None = None,
     heard: Heard | None = None,
     resting: Container[int] = (),
+    paused: Container[int] = (),
     has_lost_one: bool = False,
 ) -> LeaseRecord:
     """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
@@ -67,7 +68,8 @@ def clocked(
     counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back.
     What was `heard` is better than both: a run may have begun, and be over, since anybody has looked.
     `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run. `resting`
-    are VMs that we suspended on their hosts. `has_lost_one`: one that was there when they were seen before is gone.
+    are VMs that we suspended on their hosts, `paused` those that their owner has paused, though we sent them out since.
+    `has_lost_one`: one that was there when they were seen before is gone.
     """
     served = _served(present)
     began_at_s = record.run_began_at_s
@@ -80,6 +82,7 @@ def clocked(
     if len(served) < len(present):
         is_sent_out = sent_out_at_s is not None or record.preempted_by is not None
         kept = [vm for vm in present if _is_kept_from_running(vm, resting, is_sent_out=is_sent_out)]
+        kept = [vm for vm in kept if vm.id not in paused] if paused else kept
     runs = bool(served) and not kept
     if began_at_s is None:
         began_at_s = heard.began_at_s(served if runs else present, now_s) if heard is not None else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import Action, ActionKind
-from one_preempt.core.model.virtual_machine import LockLevel, VmState
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
 _MOVING = ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}
@@ -181,6 +181,34 @@ def _somebody_rests_for_it(recount: Recount, action: Action) -> bool:
     return bool(resting) or any(recount.vms[vm_id].host_id == action.host_id for vm_id in locked_before)
 
 
+def _what_was_paused_is_left_to_its_owner(recount: Recount) -> Iterator[Violation]:
+    """Whoever sent it out meanwhile: it starts again once its owner has resumed it, and is PENDING by that."""
+    for lease_id, starts in recount.starts_by_lease.items():
+        lease = recount.leases.get(lease_id)
+        if lease is None or not lease.paused_vm_ids:
+            continue
+        for action in starts:
+            vm = recount.vms.get(action.vm_id)
+            if vm is not None and _is_kept_out(lease, vm):
+                yield Violation("paused-by-owner", f"{action.id}: VM {vm.id} was paused by its owner before it left")
+
+
+def _is_kept_out(lease: Lease, vm: VirtualMachine) -> bool:
+    return vm.id in lease.paused_vm_ids and vm.state_name in ("STOPPED", "UNDEPLOYED")
+
+
+def _guests_are_shut_down_by_leave(recount: Recount) -> Iterator[Violation]:
+    """An undeploy loses the work of a guest that runs; what is powered off has none, as long as it is powered off."""
+    for action in recount.others:
+        if action.kind is not ActionKind.UNDEPLOY or action.preemption_id is None or recount.under_way(action):
+            continue
+        lease = recount.lease_of(action.vm_id)
+        if lease is None or lease.terms.shutdown_ok or lease.terms.type is LeaseType.BE_CANCELLABLE:
+            continue
+        if action.expected_states != ("POWEROFF",):
+            yield Violation("shut-down", f"{action.id} may shut VM {action.vm_id} down, which its lease does not allow")
+
+
 def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
     """Every member starts in this plan, is on a host already, or was tried and refused a moment ago.
 
@@ -195,7 +223,9 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
         if tried is None:
             tried = {record.vm_id for record in (*recount.state.failed_actions, *recount.state.actions.values())}
         for vm_id in lease.vm_ids:
-            if vm_id not in starting and recount.vms[vm_id].may_be_deployed and vm_id not in tried:
+            vm = recount.vms[vm_id]
+            waits = vm_id not in starting and vm.may_be_deployed and vm_id not in tried
+            if waits and not _is_kept_out(lease, vm):
                 yield Violation("gang-torn", f"lease {lease.id} would start without its VM {vm_id}")
 
 
@@ -209,7 +239,12 @@ RULES: tuple[Rule, ...] = (
     _locks_are_respected,
     _hosts_accept_what_comes,
     _gangs_start_as_a_whole,
+    _what_was_paused_is_left_to_its_owner,
 )
 # Of actions that wait for others, and of those that are no starts.
 RULES_OF_ORDER: tuple[Rule, ...] = (_predecessors_are_known, _nothing_waits_for_itself)
-RULES_OF_OTHERS: tuple[Rule, ...] = (_only_our_locks_are_opened, _resumed_is_what_we_suspended)
+RULES_OF_OTHERS: tuple[Rule, ...] = (
+    _only_our_locks_are_opened,
+    _resumed_is_what_we_suspended,
+    _guests_are_shut_down_by_leave,
+)

@@ -458,6 +458,7 @@ def test_a_plan_that_says_again_what_stands_writes_nothing(
 BROKEN_ROWS = {
     "UPDATE leases SET type = 'BE'": ("table leases, lease 7: type is 'BE'", "BE-SUSPENDABLE"),
     "UPDATE leases SET verdict = 'maybe'": ("table leases, lease 7: verdict is 'maybe'", "accepted"),
+    "UPDATE leases SET paused_vm_ids = '9'": ("table leases, lease 7: paused_vm_ids is '9'", "list of VM ids"),
     "UPDATE reservations SET host_ids = '[3,'": ("table reservations, lease 7: host_ids is '[3,'", "list of host ids"),
     "UPDATE reservations SET host_ids = '[\"x\"]'": ("table reservations, lease 7: host_ids is", "list of host ids"),
     "UPDATE reservations SET host_ids = 7": ("table reservations, lease 7: host_ids is '7'", "list of host ids"),

@@ -50,6 +50,7 @@ LEASE = LeaseRecord(
     admitted_at_s=NOW_S,
     arrived_at_s=NOW_S - 10,
     rule="batch",
+    paused_vm_ids=(9,),
 )
 STOP = Action(
     id="p1/stop/7",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.overhead.ccpe13 import migratable_overhead_ms, suspendable_overhead_ms
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
@@ -35,6 +37,16 @@ def test_stop_elsewhere_carries_image_and_disks_to_the_front_end_and_back() -> N
 def test_undeploy_is_a_shutdown_and_a_boot_and_carries_disks_but_no_memory() -> None:
     assert price(PreemptionMethod.UNDEPLOY, 1, 3, disk_mib=2) == LeasePrice(600, reschedules=True)
     assert price(PreemptionMethod.UNDEPLOY, 1, disk_mib=2, shared_storage=False).overhead_ms == 300 + 2 * 8000
+
+
+def test_what_is_paused_costs_what_travels_and_has_to_be_scheduled_again() -> None:
+    off = LeavingVm(PreemptionMethod.UNDEPLOY, 1, disk_mib=2, at_rest=True)
+    suspended = LeavingVm(PreemptionMethod.STOP, 1, disk_mib=2, at_rest=True)
+    assert lease_price([off], RATES) == lease_price([suspended], RATES) == LeasePrice(0, reschedules=True)
+    assert lease_price([replace(off, shared_storage=False)], RATES).overhead_ms == 2 * 8000
+    assert lease_price([replace(suspended, shared_storage=False)], RATES).overhead_ms == 2 * 12_000
+    runs = LeavingVm(PreemptionMethod.STOP, 1)
+    assert lease_price([runs, suspended, off], RATES) == lease_price([runs], RATES)
 
 
 def test_migrate_is_the_migratable_model_and_copies_nothing_on_shared_storage() -> None:

@@ -116,6 +116,16 @@ def test_a_shutdown_took_from_the_call_until_oned_says_so() -> None:
     assert observed({1: vm}, {"x": {"kind": "undeploy", "vm": 1, "ago_s": 25}}) == [(OverheadKind.SHUT_DOWN, 1, 20)]
 
 
+def test_what_was_paused_teaches_nothing_and_is_in_nobodys_way_on_the_storage() -> None:
+    out = {"last_host": 0, "running_end": -200}
+    called = {name: {"kind": name, "vm": vm, "ago_s": 100} for vm, name in ((2, "stop"), (3, "undeploy"))}
+    assert observed({2: {**out, "state": "STOPPED"}, 3: {**out, "state": "UNDEPLOYED"}}, called) == []
+    leaving = {"host": 0, "state": "EPILOG_STOP", "running_end": -200}
+    alone = observed({1: STOPPED}, {"x": {"kind": "stop", "vm": 1, "ago_s": 100}})
+    actions = {"x": {"kind": "stop", "vm": 1, "ago_s": 100}, "y": {"kind": "stop", "vm": 2, "host": 0, "ago_s": 100}}
+    assert observed({1: STOPPED, 2: leaving}, actions) == alone
+
+
 def test_a_live_migration_ended_when_the_vm_began_to_run_where_it_is() -> None:
     vm = {"host": 0, "running_start": -30}
     assert observed({1: vm}, {"x": {"kind": "live-migrate", "vm": 1, "ago_s": 80}}) == [

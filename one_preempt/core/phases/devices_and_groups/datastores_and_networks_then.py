@@ -41,7 +41,7 @@ def unserved(
 def _who_end(draft: PlanDraft, start_s: int, leaving: Sequence[PossibleVictim]) -> Iterator[VirtualMachine]:
     """The VMs that are gone for good by then, and leave their disks and addresses to others."""
     for one in leaving:
-        for vm, method in zip(draft.members(one.lease), one.methods, strict=True):
+        for vm, method in zip(one.vms, one.methods, strict=True):
             if method is PreemptionMethod.TERMINATE:
                 yield vm
     for lease in draft.state.leases.values():

@@ -31,7 +31,7 @@ def there_is_time(
     if wanted.start_s <= now_s:
         return False
     planned = draft.preparations.get(lease_id)
-    prepared = prepare(draft, lease_id, wanted.start_s, leaving_of(draft, chosen))
+    prepared = prepare(draft, lease_id, wanted.start_s, leaving_of(chosen))
     if prepared is None and planned is not None and (now_s < planned.begin_s or not surely):
         lay_back(draft, lease_id, planned)
         if now_s >= planned.begin_s:

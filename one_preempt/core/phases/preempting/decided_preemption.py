@@ -20,10 +20,9 @@ def decided_preemption(
 ) -> Preemption:
     """The decision as a value; its overhead is that of the methods which are really taken."""
     state = draft.state
-    prices = [
-        price_of(draft, state.leases[lease_id], tuple(v.method for v in victims if v.lease_id == lease_id))
-        for lease_id in sorted(choice.lease_ids)
-    ]
+    vms = state.snapshot.vms
+    of_leases = [[one for one in victims if one.lease_id == lease_id] for lease_id in sorted(choice.lease_ids)]
+    prices = [price_of(draft, [vms[one.vm_id] for one in those], [one.method for one in those]) for those in of_leases]
     delta_ms = draft.policies.overhead.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
         id=_new_id(draft, wanted.lease),

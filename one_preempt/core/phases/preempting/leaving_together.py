@@ -53,17 +53,13 @@ def over_limits(
     That is counted by the first method of each; how they leave at last is counted again by `as_victims`. Of those that
     are too many the largest had better stay, if some set that was `considered` makes room without it.
     """
-    ceiling = victim_ceiling(draft, sum(len(victim.lease.vm_ids) for victim in chosen))
+    ceiling = victim_ceiling(draft, sum(len(victim.vms) for victim in chosen))
     if ceiling is not None:
         in_all = frozenset([one.lease.id for one in chosen]).intersection(*(one.lease_ids for one in considered))
         others = [one for one in chosen if one.lease.id not in in_all] or chosen
-        largest = sorted(others, key=lambda victim: (-len(victim.lease.vm_ids), victim.lease.id))[:1]
+        largest = sorted(others, key=lambda victim: (-len(victim.vms), victim.lease.id))[:1]
         return Hindered(frozenset(victim.lease.id for victim in largest), ceiling)
-    leaving = [
-        (one.lease.id, vm, method)
-        for one in chosen
-        for vm, method in zip(draft.members(one.lease), one.methods, strict=True)
-    ]
+    leaving = [(one.lease.id, vm, method) for one in chosen for vm, method in zip(one.vms, one.methods, strict=True)]
     return memory_images_obstacle(draft.room, leaving)
 
 
@@ -102,7 +98,7 @@ def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[Poss
         return None
     now_s, found = draft.state.now_s, set[int]()
     for one in chosen:
-        ends_s, vms = one.lease.expected_end_at_s, draft.members(one.lease)
+        ends_s, vms = one.lease.expected_end_at_s, one.vms
         left_s = now_s + draft.policies.time.grace_s + leaves_s(draft, zip(vms, one.methods, strict=True))
         if ends_s is None or not now_s < ends_s < left_s:
             continue
@@ -118,14 +114,14 @@ def who_take_turns_of_others(draft: PlanDraft, preemptor: Lease, chosen: Sequenc
 
     Whoever was promised his start himself, and is late, has them leave all the same.
     """
-    if not chosen or is_promised(draft, preemptor) or not takes_turns_of_others(draft, leaving_of(draft, chosen)):
+    if not chosen or is_promised(draft, preemptor) or not takes_turns_of_others(draft, leaving_of(chosen)):
         return None
     return _without_the_slowest(draft, chosen)
 
 
 def who_overtake_others(draft: PlanDraft, start_s: int, chosen: Sequence[PossibleVictim]) -> Hindered | None:
     """The same for a start at a time to come that will be late: until then no other one is to be late because of it."""
-    until_s = overtakes_until_s(draft, leaving_of(draft, chosen))
+    until_s = overtakes_until_s(draft, leaving_of(chosen))
     if until_s is None:
         return None
     draft.wake_by(min(until_s, start_s))
@@ -134,13 +130,13 @@ def who_overtake_others(draft: PlanDraft, start_s: int, chosen: Sequence[Possibl
 
 def _without_the_slowest(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> Hindered:
     """Perhaps the others are saved soon enough."""
-    slowest = max(chosen, key=lambda one: (leaves_s(draft, leaving_of(draft, [one])), one.lease.id))
+    slowest = max(chosen, key=lambda one: (leaves_s(draft, leaving_of([one])), one.lease.id))
     return Hindered(frozenset({slowest.lease.id}), SAVED_FOR_OTHERS)
 
 
-def leaving_of(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
+def leaving_of(chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
     """The VMs of those chosen, each with how it leaves."""
-    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
+    return [pair for one in chosen for pair in zip(one.vms, one.methods, strict=True)]
 
 
 def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Hindered:
@@ -175,7 +171,7 @@ def _each(
     draft: PlanDraft, possible: PossibleVictim, rules: VictimRules, *, may_move: bool = True
 ) -> list[Victim] | Hindered:
     victims: list[Victim] = []
-    for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
+    for vm, method in zip(possible.vms, possible.methods, strict=True):
         victim = _as_victim(draft, possible.lease, vm, method, rules, may_move=may_move)
         if victim is None:
             text = f"does not fit; VM {vm.id} would have to move and fits nowhere else"
@@ -189,6 +185,8 @@ def _as_victim(
 ) -> Victim | None:
     methods = methods_of(lease, rules)
     host_id = vm.history[-1].host_id
+    if vm.is_at_rest:
+        return Victim(vm.id, lease.id, host_id, first)
     for method in methods[methods.index(first) :]:
         if method is PreemptionMethod.SUSPEND is not first and len(lease.vm_ids) > 1:
             # The others have another way: what rests in place must return as a whole.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
+from one_preempt.core.model.lease_lifecycle import VmPhase, may_be_sent_out, phase_in_place, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
-from one_preempt.core.model.virtual_machine import LockLevel
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id, lock_id
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
 from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.queue_turn import may_start
-from one_preempt.core.victims import MOVES, has_overrun, is_resting, is_shielded
+from one_preempt.core.victims import MOVES, has_overrun, is_resting, is_shielded, method_is_possible
 
 TAKEN_BY_THEN = "room-taken-by-then"
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
@@ -112,7 +112,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         # While the preemptor's disks are made or it boots, others may leave, and a victim be back before it runs.
         text = f"the preemptor has its room, and victim VM {vm.id} returns"
         return PreemptionEnd(preemption.id, True, Reason("preemptor-starting", text))
-    if phase is not VmPhase.RUNNING and not in_place:
+    if not in_place and not (may_be_sent_out(vm) and _leaves_as_decided(draft, lease, vm, victim)):
         return give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not _gives_way(draft, lease) or vm.uid != lease.uid:
         return give_up(
@@ -131,6 +131,16 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
             return give_up(preemption, "victim-would-not-leave", text)
     return None
+
+
+def _leaves_as_decided(draft: PlanDraft, lease: Lease | None, vm: VirtualMachine, victim: Victim) -> bool:
+    """Its owner has not paused or resumed it since, by which it would have to leave in another way.
+
+    Above all a guest that runs again is not shut down because that cost it nothing while it was powered off.
+    """
+    if lease is None or not (vm.is_at_rest or victim.method is PreemptionMethod.UNDEPLOY):
+        return True
+    return method_is_possible(draft.state.snapshot, vm, lease, victim.method)
 
 
 def _has_its_room(draft: PlanDraft, preemption: Preemption) -> bool:
@@ -174,7 +184,7 @@ def _asked_at_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: 
     """Since when its victims leave: they are not asked to as long as `victims_in_flight` of others do."""
     opened_at_s, vms = open_preemption.opened_at_s, draft.state.snapshot.vms
     asked = [one for one in outstanding if is_under_way(draft, open_preemption.preemption, one)]
-    if not asked and all(phase_of(vms[one.vm_id]) is VmPhase.RUNNING for one in outstanding):
+    if not asked and all(may_be_sent_out(vms[one.vm_id]) for one in outstanding):
         return draft.state.now_s
     records = [draft.state.actions[leave_id(open_preemption.preemption, one)] for one in asked]
     return max(opened_at_s, min((one.outcome_at_s or one.intended_at_s for one in records), default=opened_at_s))

@@ -40,7 +40,7 @@ def placements_for(
     mark = room.checkpoint()
     free = free.copy()
     for victim in chosen:
-        for vm in draft.members(victim.lease):
+        for vm in victim.vms:
             room.leave(vm.id)
             free[hosts.index_by_id[vm.history[-1].host_id]] += (vm.cpu_centi, vm.memory_mib)
     with room.capped(free):

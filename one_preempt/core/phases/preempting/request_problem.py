@@ -70,8 +70,8 @@ def request_problem(
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
     for victim, worth in zip(possible, _worths(draft, wanted, possible), strict=True):
-        members = draft.members(victim.lease)
-        price = price_of(draft, victim.lease, victim.methods)
+        members = victim.vms
+        price = price_of(draft, members, victim.methods)
         leases.append(
             PreemptableLease(
                 id=victim.lease.id,
@@ -113,7 +113,7 @@ def _worths(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVic
     worths = [victim.lease.terms.type.worth if by_type else 0 for victim in possible]
     if wanted.start_s <= draft.state.now_s:
         return worths
-    leavers = [list(zip(draft.members(victim.lease), victim.methods, strict=True)) for victim in possible]
+    leavers = [list(zip(victim.vms, victim.methods, strict=True)) for victim in possible]
     too_late = who_leave_too_late(draft, wanted.lease.id, wanted.start_s, leavers)
     return [worth + len(LeaseType) * late for worth, late in zip(worths, too_late, strict=True)]
 
@@ -175,9 +175,9 @@ def _with_devices(vms: Sequence[VirtualMachine], devices: Sequence[IntArray]) ->
     return np.hstack((amounts, np.array(devices, dtype=np.int64))) if devices else amounts
 
 
-def price_of(draft: PlanDraft, lease: Lease, methods: Sequence[PreemptionMethod]) -> LeasePrice:
-    """What it costs to send `lease` out, each VM by its method (CCPE13 section 5)."""
-    leaving = [_leaving(draft, vm, method) for vm, method in zip(draft.members(lease), methods, strict=True)]
+def price_of(draft: PlanDraft, vms: Sequence[VirtualMachine], methods: Sequence[PreemptionMethod]) -> LeasePrice:
+    """What it costs to send the VMs of a lease out, each by its method (CCPE13 section 5)."""
+    leaving = [_leaving(draft, vm, method) for vm, method in zip(vms, methods, strict=True)]
     return lease_price(leaving, draft.rates)
 
 
@@ -189,4 +189,5 @@ def _leaving(draft: PlanDraft, vm: VirtualMachine, method: PreemptionMethod) -> 
         disk_mib=sum(disk.size_mib for disk in vm.disks),
         shared_storage=datastore is None or datastore.shared,
         datastore_id=vm.history[-1].datastore_id,
+        at_rest=vm.is_at_rest,
     )

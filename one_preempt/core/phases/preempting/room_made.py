@@ -254,7 +254,7 @@ def _decide_or_undo(
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
     is_due = wanted.start_s <= draft.state.now_s
-    later_s = draft.policies.time.grace_s + leaves_s(draft, leaving_of(draft, chosen)) if is_due else 0
+    later_s = draft.policies.time.grace_s + leaves_s(draft, leaving_of(chosen)) if is_due else 0
     _hold_for(draft, wanted, placements, later_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
@@ -281,7 +281,7 @@ def _decide_upon(
     """Add the preemption to the draft, or what it would be where only advice is asked for."""
     policies, lease = draft.policies, wanted.lease
     if wanted.start_s <= draft.state.now_s:
-        leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
+        leaving = [vm for victim in chosen for vm in victim.vms]
         draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
     victims = as_victims(draft, chosen, rules_for(draft, wanted.vms))
     if isinstance(victims, Hindered):
@@ -313,7 +313,7 @@ def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hinde
         draft.timeline.withdraw(one.lease.id)
     missing: set[int] = set()
     for one in sorted(with_deadline, key=lambda one: (one.lease.terms.deadline_at_s or 0, one.lease.id)):
-        stays = plan_rest(draft, one.lease, draft.members(one.lease), one.methods)
+        stays = plan_rest(draft, one.lease, one.vms, one.methods)
         if stays is None:
             missing.add(one.lease.id)
         else:

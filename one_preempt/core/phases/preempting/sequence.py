@@ -142,6 +142,7 @@ def _lock(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim
 
 
 def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
+    vm = draft.state.snapshot.vms[victim.vm_id]
     return Action(
         id=leave_id(preemption, victim),
         kind=METHOD_ACTIONS[victim.method],
@@ -150,8 +151,9 @@ def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victi
         reason=Reason("preempted", f"{victim.method} to make room for {lease.label}, chosen by {preemption.policy}"),
         host_id=victim.host_id if victim.target_host_id is None else victim.target_host_id,
         preemption_id=preemption.id,
-        expected_states=("RUNNING",),
-        expected_uid=draft.state.snapshot.vms[victim.vm_id].uid,
+        # Whoever was paused when he was chosen may be resumed until the call, and then has to leave in another way.
+        expected_states=(vm.state_name,) if vm.is_at_rest else ("RUNNING",),
+        expected_uid=vm.uid,
     )
 
 

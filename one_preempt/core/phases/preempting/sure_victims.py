@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.victims import MOVES, PossibleVictim, is_past_its_grace
@@ -23,8 +23,12 @@ def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
 
 
 def may_miss_its_deadline(draft: PlanDraft, lease: Lease) -> bool:
-    """It was promised one, and has not outlived its DURATION: who has was done in time, or is late anyway."""
+    """It was promised one, and has not outlived its DURATION: who has was done in time, or is late anyway.
+
+    So is who is paused and may be sent out all the same.
+    """
     is_over = is_past_its_grace(lease, draft.state.now_s, draft.policies.time)
+    is_over = is_over or lease.state is LeaseState.PAUSED_BY_OWNER
     return lease.promised_deadline_at_s is not None and not is_over
 
 
@@ -33,7 +37,7 @@ def hosts_if_all_left(draft: PlanDraft, vms: Sequence[VirtualMachine], possible:
     room, index = draft.room, draft.state.hosts.index_by_id
     mark = room.checkpoint()
     for victim in possible:
-        for vm in draft.members(victim.lease):
+        for vm in victim.vms:
             room.leave(vm.id)
     asked = vms[:1] if draft.matchmaker.are_alike(vms) else vms
     found = np.zeros((len(asked), len(draft.state.hosts.ids)), dtype=np.bool_)

@@ -291,10 +291,13 @@ def gone_by_s(draft: PlanDraft, leaving: Leaving) -> int:
 
 
 def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
-    """What has only just started is left alone for a while; the instant from which on all of them may be asked."""
+    """What has only just started is left alone for a while; the instant from which on all of them may be asked.
+
+    Unless its owner has paused it since.
+    """
     state, limits = draft.state, draft.policies.limits
     # The VMs of a gang mostly began together.
-    began = {(state.lease_of_vm[vm.id], vm.history[-1].running_start_at_s) for vm, _ in leaving}
+    began = {(state.lease_of_vm[vm.id], vm.history[-1].running_start_at_s) for vm, _ in leaving if not vm.is_at_rest}
     return max(
         [(at_s or state.now_s) + undisturbed_s(state.leases[lease_id], limits) for lease_id, at_s in began],
         default=state.now_s,
