@@ -21,9 +21,9 @@ from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, Powe
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
-from one_preempt.simulation.simulator.site import simulation_settings
+from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
 from tests.power import power_play
-from tests.power.power_play import BOOT_S, LOCALS, RULES, Counting, PowerPlay, with_policy
+from tests.power.power_play import BOOT_S, RULES, Counting, PowerPlay, with_policy
 
 ASLEEP, AWAKE, FAILED = PowerPhase.ASLEEP, PowerPhase.AWAKE, PowerPhase.FAILED
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.infrastructure import VmGroup
-from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
