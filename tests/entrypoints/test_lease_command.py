@@ -19,6 +19,7 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.entrypoints.cli.lease import listing
 from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import WITHDRAWN
 
@@ -85,6 +86,20 @@ def test_the_list_tells_people_what_was_last_seen_and_who_is_preempted(configura
     row = next(line for line in run(configuration, "lease", "list").output.splitlines() if "sweep-4" in line)
     assert "1 STOPPED" in row
     assert "once, now for 9" in row
+
+
+def test_columns_without_content_are_left_out_and_on_a_narrow_terminal_when_leases_arrived(
+    configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = run(configuration, "lease", "list").output.splitlines()[1]
+    assert wide.split() == ["lease", "name", "type", "owner", "VMs", "last", "seen", "arrived", "preempted"]
+    monkeypatch.setattr(listing, "table_width", lambda: 80)
+    narrow = run(configuration, "lease", "list").output.splitlines()
+    assert narrow[1].split() == ["lease", "name", "type", "owner", "VMs", "last", "seen", "preempted"]
+    assert max(map(len, map(str.rstrip, narrow))) <= 80
+    monkeypatch.undo()
+    everything = run(configuration, "lease", "list", "--all").output
+    assert "ended 1970-01-01 00:05:00 UTC" in everything
 
 
 def test_the_chart_of_the_administrator_has_what_is_reserved(configuration: Path, store: SqlLeaseStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -67,6 +68,18 @@ class NumberRange(click.FloatRange):
 def write_json(document: JsonValue) -> None:
     """`document` on standard output; only ASCII, so that no name can reach the terminal's controls."""
     click.echo(json.dumps(document, indent=2))
+
+
+def table_width() -> int:
+    """How many characters a line of a table may have: those of the terminal, if there is one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+
+
+def used_columns(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns in which any row has something, and the rows without the others; all columns if there is no row."""
+    rows = list(rows)
+    used = [number for number in range(len(columns)) if not rows or any(row[number] for row in rows)]
+    return [columns[number] for number in used], [[row[number] for number in used] for row in rows]
 
 
 def write_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

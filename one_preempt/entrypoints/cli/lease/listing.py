@@ -18,11 +18,21 @@ from one_preempt.entrypoints.cli.lease.own_story import own_document, own_row
 from one_preempt.entrypoints.cli.lease.owner_names import owner_names
 from one_preempt.entrypoints.cli.lease.story import LIST_COLUMNS, lease_document, list_row
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
-from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
+from one_preempt.entrypoints.cli.options import (
+    config_option,
+    json_option,
+    table_width,
+    used_columns,
+    write_json,
+    write_table,
+)
 from one_preempt.explanation.explain import printable
 
+# Of a narrower terminal the other columns take all there is.
+WIDTH_WITH_ARRIVALS = 100
 
-@click.command("list")
+
+@click.command("list", short_help="List the leases, or draw them as a chart.")
 @config_option
 @mine_option
 @click.option("--all", "include_ended", is_flag=True, help="Also leases that have ended; for administrators only.")
@@ -34,12 +44,12 @@ def lease_list(
 ) -> None:
     """List the leases, oldest first; with --gantt as a chart of the coming day."""
     if as_chart and as_json:
-        raise click.UsageError("--gantt draws and --json does not: take one of them")
+        raise click.UsageError("--gantt and --json do not go together: leave one of them out")
     if as_chart and include_ended:
-        raise click.UsageError("--gantt draws what is to come and --all lists what has ended: take one of them")
+        raise click.UsageError("--gantt shows the future, and --all adds leases that have ended: leave one of them out")
     settings = administrators_settings(config_path, mine)
     if settings is None and include_ended:
-        raise click.UsageError("--all lists what the daemon's database has of leases that ended: leave it out")
+        raise click.UsageError("--all lists ended leases, which only the daemon's database knows: leave it out")
     if settings is not None:
         _list_recorded(settings, include_ended, hours if as_chart else None, as_json)
     else:
@@ -60,7 +70,9 @@ def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | N
         write_json([lease_document(record, states, names) for record in records])
     else:
         title = f"{len(records)} {'lease' if len(records) == 1 else 'leases'} on record"
-        write_table(title, LIST_COLUMNS, (list_row(record, states, names) for record in records))
+        has_room = table_width() >= WIDTH_WITH_ARRIVALS
+        rows = (list_row(record, states, names, with_arrival=has_room) for record in records)
+        write_table(title, *used_columns(LIST_COLUMNS, rows))
 
 
 def _list_own(chart_hours: int | None, as_json: bool) -> None:
@@ -76,4 +88,4 @@ def _list_own(chart_hours: int | None, as_json: bool) -> None:
         write_json([own_document(lease) for lease in leases])
     else:
         title = f"{len(leases)} {'lease' if len(leases) == 1 else 'leases'} of yours"
-        write_table(title, OWN_COLUMNS, map(own_row, leases))
+        write_table(title, *used_columns(OWN_COLUMNS, map(own_row, leases)))

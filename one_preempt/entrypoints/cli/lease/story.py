@@ -124,7 +124,9 @@ def _times(count: int) -> str:
     return {0: "", 1: "once"}.get(count, f"{count} times")
 
 
-def list_row(record: LeaseRecord, states: Mapping[int, str], names: Directory) -> tuple[str, ...]:
+def list_row(
+    record: LeaseRecord, states: Mapping[int, str], names: Directory, *, with_arrival: bool
+) -> tuple[str, ...]:
     """One line of the list, under `LIST_COLUMNS`."""
     seen = Counter(states.get(vm_id, "not seen") for vm_id in record.vm_ids)
     now = "" if record.preempted_by is None else f"now for {record.preempted_by}"
@@ -136,7 +138,7 @@ def list_row(record: LeaseRecord, states: Mapping[int, str], names: Directory) -
         user_in_words(record, names),
         str(len(record.vm_ids)),
         ", ".join(f"{count} {state}" for state, count in sorted(seen.items())),
-        instant(record.arrived_at_s),
+        instant(record.arrived_at_s) if with_arrival else "",
         preempted,
         f"ended {instant(record.ended_at_s)}" if record.ended_at_s is not None else "",
     )
