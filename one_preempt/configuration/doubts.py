@@ -103,9 +103,9 @@ def _doubts_about_acting(settings: Settings) -> Iterator[str]:
     shipped = OverheadSettings()
     if all(getattr(settings.overhead, rate) == getattr(shipped, rate) for rate in _RATES_OF_STORAGE):
         yield (
-            "preemption is act and the overhead rates are those shipped, of a paper of 2013: a VM of 16 GiB counts as "
-            "taking 43 minutes to stop, which START and prices go by until enough stops were observed; write in "
-            f"{', '.join(f'overhead.{rate}' for rate in _RATES_OF_STORAGE)} what your storage does"
+            "preemption is act and the overhead rates are the shipped ones, from a paper of 2013: by these it takes 43 "
+            "minutes to stop a VM of 16 GiB, and prices and reservations are planned with that until enough stops were "
+            f"observed; set {', '.join(f'overhead.{rate}' for rate in _RATES_OF_STORAGE)} to what your storage does"
         )
 
 

@@ -228,8 +228,9 @@ def _to_be_done(order: ImageOrder) -> str:
 
 def _decided(preemption: Preemption) -> str:
     overhead_s = ms_to_seconds(preemption.overhead_ms)
+    leave = "leave" if len(preemption.victim_lease_ids) > 1 else "leaves"
     return (
-        f"preemption {preemption.id}: {_leases(preemption)} leave for lease {preemption.preemptor_lease_id}, "
+        f"preemption {preemption.id}: {_leases(preemption)} {leave} for lease {preemption.preemptor_lease_id}, "
         f"chosen by {preemption.policy}, overhead {overhead_s:.1f} s"
     )
 
@@ -246,7 +247,8 @@ def _until(one: Reservation) -> str:
 
 
 def _leases(preemption: Preemption) -> str:
-    return "leases " + ", ".join(str(lease_id) for lease_id in preemption.victim_lease_ids)
+    lease_ids = preemption.victim_lease_ids
+    return f"lease{'s' if len(lease_ids) > 1 else ''} {', '.join(map(str, lease_ids))}"
 
 
 def _level(action: Action, result: CallResult) -> int:

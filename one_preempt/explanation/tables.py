@@ -85,7 +85,7 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
         yield action_table(steps, names, "What is done")
     if messages:
         vms = "one VM" if len(messages) == 1 else f"{len(messages)} VMs"
-        yield Text(f"The owners of {vms} read something new about them (--json shows what).", style="dim")
+        yield Text(f"LEASE_STATUS or SCHED_MESSAGE of {vms} changes (--json shows how).", style="dim")
     for preemption in plan.preemptions:
         yield from preemption_tables(preemption, names, "preempts")
     for preemption in plan.advised:

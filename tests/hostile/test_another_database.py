@@ -58,7 +58,7 @@ def test_nobody_leaves_for_another_that_has_the_id_of_a_preemptor(tmp_path: Path
         row.run(6)
         row.submit("lea", cpu="2")
         row.run()
-        assert "leases 0 leave for lease 4" in "\n".join(row.log)
+        assert "lease 0 leaves for lease 4" in "\n".join(row.log)
     with front_row(tmp_path, warned) as another:
         an_hour_later(another, row)
         vms = [another.submit("eva", cpu="2", more=SUSPENDABLE) for _ in range(4)]

@@ -36,4 +36,4 @@ def test_room_that_a_victim_is_still_leaving_is_waited_for(tmp_path: Path, metho
         assert row.is_running(request), told
         assert row.vm(request).history[-1].host_id == 0
         assert (row.is_running(victim), row.vm(victim).history[-1].host_id) == (True, 1)
-        assert told.count("leave for lease") == told.count("is over: the preemptor runs") == 1, told
+        assert told.count("leaves for lease") == told.count("is over: the preemptor runs") == 1, told

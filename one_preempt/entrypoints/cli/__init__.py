@@ -12,7 +12,7 @@ from one_preempt import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 refused or found wrong, 2 not understood."""
+    """Run the command line and exit: 0 done, 1 refused or something is wrong, 2 wrong usage."""
     _open_closed_streams()
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))

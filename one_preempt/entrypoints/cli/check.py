@@ -64,9 +64,9 @@ LONGEST_FINDING = 1000
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, power, images, files, daemon, events, metrics, endpoint, rights, others.
+    """Check the set-up: configuration, power, images, files, daemon, events, metrics, endpoint, rights and others.
 
-    Nothing is changed anywhere. Exit code 1 where something cannot work.
+    Nothing is changed. The exit code is 1 if something cannot work.
     """
     return told(list(all_findings(config_path)), as_json=as_json)
 

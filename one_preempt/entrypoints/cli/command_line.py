@@ -18,17 +18,17 @@ COMMANDS = {
     "plan": ("plan", "Show what the scheduler would do now, and why; it does nothing."),
     "record": ("record", "Save the state of the cloud to a file, without secrets."),
     "daemon": ("daemon", "Run the scheduler."),
-    "pause": ("pause", "Stop preempting, power actions and bringing images to hosts at once."),
-    "resume": ("pause", "Allow preempting, power actions and bringing images to hosts again."),
+    "pause": ("pause", "Stop preempting, switching hosts and copying images to them, at once."),
+    "resume": ("pause", "Allow preempting, switching hosts and copying images to them again."),
     "check": ("check", "Look for what is wrong in the set-up, and say how to fix it."),
     "config": ("config", "Show, check or import the configuration."),
-    "policies": ("policies", "List the policies: which leases leave, start next, overtake; which hosts."),
+    "policies": ("policies", "List the policies: who is preempted, is next, may overtake, and others."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "Submit, list, show or cancel leases."),
-    "shares": ("shares", "Show what groups and users have used of their shares (fair-share)."),
+    "shares": ("shares", "Show how much of their shares groups and users have used (fair share)."),
     "host": ("host", "List the hosts, switch them on and off, show their energy."),
-    "image": ("image", "List the images that were brought to hosts, and those on their way."),
-    "gateway": ("gateway", "Have VMs created in the zone of a federation that is best for all."),
+    "image": ("image", "List the images that were copied to hosts, and those on their way."),
+    "gateway": ("gateway", "Create VMs in the zone of a federation that a gateway chooses."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Create or upgrade the database of leases."),
     "simulate": ("simulate", "Replay a trace or a scenario; compare policies."),
@@ -71,6 +71,6 @@ def cli() -> None:
     """A lease scheduler for OpenNebula that preempts virtual machines with known cost.
 
     The configuration is FILE of --config, else of the variable ONE_PREEMPT_CONF, else
-    /etc/one/schedulers/one_preempt.conf, else the values as shipped. Exit codes: 0 done, 1 refused or found
-    wrong, 2 not understood.
+    /etc/one/schedulers/one_preempt.conf, else the values as shipped. Exit codes: 0 done, 1 refused or
+    something is wrong, 2 wrong usage.
     """

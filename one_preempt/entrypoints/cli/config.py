@@ -30,11 +30,11 @@ def config_command() -> None:
     """Show, check or import the configuration."""
 
 
-@config_command.command("show")
+@config_command.command("show", short_help="Show every value in force.")
 @config_option
 @json_option
 def config_show(config_path: Path | None, as_json: bool) -> None:
-    """Show every value in force: what the file says and what is as shipped."""
+    """Show every value in force: those of the file, and the defaults for the rest."""
     document = shown(load_settings(config_path))
     if as_json:
         write_json(document)
@@ -44,7 +44,7 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
     click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=False), nl=False)
 
 
-@config_command.command("check")
+@config_command.command("check", short_help="Check the configuration.")
 @config_option
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
@@ -67,11 +67,11 @@ def config_check(config_path: Path | None, as_json: bool) -> None:
         click.echo(f"but {doubt}")
 
 
-@config_command.command("import")
+@config_command.command("import", short_help="Translate a sched.conf or rank.conf.")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def config_import(file: Path, as_json: bool) -> None:
-    """Print the configuration that behaves as the matchmaker's FILE, a sched.conf or rank.conf."""
+    """Translate FILE, a sched.conf or rank.conf of OpenNebula, and print it as a configuration."""
     from one_preempt.configuration.chosen_policies import policies
 
     with file.open(encoding="utf-8", errors="replace") as stream:

@@ -17,13 +17,13 @@ def db_command() -> None:
     """Look after the database of leases."""
 
 
-@db_command.command("upgrade")
+@db_command.command("upgrade", short_help="Create the database, or bring it up to date.")
 @config_option
 def db_upgrade(config_path: Path | None) -> None:
     """Create the database or bring it up to date; one that is up to date is left alone.
 
-    Where there is a gateway, its ledger too. An older SQLite database is copied first: leases.db.schema-0006 is
-    leases.db as a program of that time reads it.
+    The same is done for the gateway's ledger, if there is one. An older SQLite database is copied first: to
+    leases.db.schema-0006, for example, which a program of that time can read.
     """
     settings = load_settings(config_path)
     revision = upgrade(settings.store.url, _tell_copy)

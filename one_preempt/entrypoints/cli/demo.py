@@ -24,10 +24,10 @@ SEE_MORE = f"There are more acts: one-preempt demo {' or '.join(OTHERS)}"
 def demo_command(act: str | None, speed: float | None, as_json: bool) -> int:
     """Watch the scheduler at work on an emulated cloud; needs no OpenNebula and touches none.
 
-    preemption, the first act: a request takes room from others, which return. reservation, the second: others work
-    until just before what was reserved starts. energy, the third: idle hosts sleep, and are woken for a request.
+    preemption (the default): a request takes room from others, which return later. reservation: others run until
+    shortly before a reservation starts. energy: idle hosts sleep, and are woken for a request.
 
-    Exit code 1 where something did not end well. JSON is written at the end, and without waiting.
+    The exit code is 1 if something did not end well. With --json nothing waits, and all is printed at the end.
     """
     if as_json:
         return _as_document(act or FIRST, speed or 0)

@@ -60,19 +60,19 @@ def simulations(one: Experiment) -> int | None:
 @experiment_command.command("run")
 @click.argument("name", required=False)
 @click.option("--all", "run_all", is_flag=True, help="Run every experiment.")
-@click.option("--small", is_flag=True, help="A small version that takes seconds; it shows that all works, and no more.")
+@click.option("--small", is_flag=True, help="A small version that takes seconds, only to show that everything works.")
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), default=os.cpu_count() or 1, help="How many processes run at once."
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=RESULTS_FOLDER, show_default=True, metavar="DIR",
-    help="Where results are kept as they come; run again after a break, the rest is done.",
+    help="Folder for the results. After an interruption, run the command again to do the rest.",
 )  # fmt: skip
 @click.option(
     "--traces", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-    help="Recorded workloads for an experiment that takes such, in place of drawn ones.",
+    help="Folder of recorded workloads to use instead of drawn ones, for experiments that can.",
 )  # fmt: skip
-@click.option("--first", type=click.IntRange(1), metavar="N", help="No more than the first N simulations, if it can.")
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Run only the first N simulations, if it can.")
 @json_option
 def experiment_run(
     name: str | None,
@@ -84,7 +84,7 @@ def experiment_run(
     first: int | None,
     as_json: bool,
 ) -> int:
-    """Run the experiment NAME. Exit code 1: a figure is outside its tolerance, or a required claim does not hold."""
+    """Run the experiment NAME. The exit code is 1 if a figure is out of tolerance or a required claim does not hold."""
     if run_all == (name is not None):
         raise click.UsageError("name one experiment, or give --all")
     chosen: Sequence[Experiment] = list(experiments().values()) if run_all else [experiment(name or "")]

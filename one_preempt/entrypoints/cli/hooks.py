@@ -39,7 +39,7 @@ def beside() -> Path:
 
 @click.group("hooks")
 def hooks_command() -> None:
-    """Let OpenNebula wake the daemon by hooks, on the same machine, where the event bus cannot be heard."""
+    """Let OpenNebula's hooks tell the daemon of changes, if it cannot listen to the event bus; on the same machine."""
 
 
 @hooks_command.command("install")
@@ -66,7 +66,7 @@ def hooks_remove(config_path: Path | None) -> None:
     click.echo("\n".join(f"{name}: removed" for name in removed) or "there are none of ours")
 
 
-@hooks_command.command("list")
+@hooks_command.command("list", short_help="List our hooks, and whether they are installed.")
 @config_option
 @command_option
 @json_option

@@ -46,21 +46,21 @@ REACHED = {PowerGoal.ON: PowerPhase.AWAKE, PowerGoal.OFF: PowerPhase.ASLEEP}
 
 @click.group("host")
 def host_command() -> None:
-    """Look at the hosts, and switch those that are handed over."""
+    """Look at the hosts, and switch those that are handed over to the scheduler (power.hosts)."""
 
 
 host_command.add_command(host_energy)
 
 
-@host_command.command("list")
+@host_command.command("list", short_help="List the hosts, and the state of their power.")
 @click.argument("names", metavar="[HOST]...", nargs=-1)
 @config_option
 @source_option
 @json_option
 def host_list(names: tuple[str, ...], config_path: Path | None, source: Path | None, as_json: bool) -> None:
-    """List the hosts with what is free on them by oned's accounting, and where their power stands.
+    """List the hosts, what is free on them by oned's accounting, and the state of their power.
 
-    Those that are named, by name or id, with all of a long reason.
+    If hosts are named (by name or id), only these are listed, with long reasons in full.
     """
     settings = load_settings(config_path) if source is None else settings_or_shipped(config_path)
     snapshot = open_reader(settings, source).read()
@@ -80,27 +80,28 @@ def host_list(names: tuple[str, ...], config_path: Path | None, source: Path | N
             click.echo(f"{printable(one.host_name, 40)} (id {one.host_id}), {utc_text(one.since_s)}: {one.reason_text}")
 
 
-@host_command.command("on")
+@host_command.command("on", short_help="Have the daemon switch hosts on.")
 @click.argument("names", metavar="HOST...", nargs=-1, required=True)
 @click.option("--wait", is_flag=True, help="Return when they are on.")
 @config_option
 def host_on(config_path: Path | None, names: tuple[str, ...], wait: bool) -> int:
-    """Order sleeping hosts on, by name or id; the daemon switches them.
+    """Have the daemon switch sleeping hosts on; they are named by name or id.
 
-    Each stays on for power.least_on_s; after that it may sleep again when nobody needs it. Exit code 1 where one cannot
-    be switched, and then no order is given.
+    Each stays on for power.least_on_s; after that it may be sent to sleep again when nobody needs it. If one of them
+    cannot be switched, no order is given, and the exit code is 1.
     """
     return _order(config_path, names, PowerGoal.ON, wait)
 
 
-@host_command.command("off")
+@host_command.command("off", short_help="Have the daemon send empty hosts to sleep.")
 @click.argument("names", metavar="HOST...", nargs=-1, required=True)
 @click.option("--wait", is_flag=True, help="Return when they sleep.")
 @config_option
 def host_off(config_path: Path | None, names: tuple[str, ...], wait: bool) -> int:
-    """Send empty hosts to sleep, by name or id; the daemon switches them off, as safely as it does by itself.
+    """Have the daemon send empty hosts to sleep, as safely as when it does so by itself; they are named by name or id.
 
-    A request that needs one wakes it again. Exit code 1 where one cannot be switched, and then no order is given.
+    A request that needs one wakes it again. If one of them cannot be switched, no order is given, and the exit code
+    is 1.
     """
     return _order(config_path, names, PowerGoal.OFF, wait)
 

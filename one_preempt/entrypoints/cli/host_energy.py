@@ -45,17 +45,17 @@ class EnergyReport(Struct, frozen=True):
         return found
 
 
-@click.command("energy")
+@click.command("energy", short_help="Show the energy used and saved.")
 @config_option
 @click.option("--days", type=click.IntRange(1, 36_500), help=f"How many days back from now; {DAYS} if not given.")
 @click.option("--all", "everything", is_flag=True, help="From the beginning, including what was pruned from the log.")
 @click.option("--hosts", "by_host", is_flag=True, help="Add a row for each host.")
 @json_option
 def host_energy(config_path: Path | None, days: int | None, everything: bool, by_host: bool, as_json: bool) -> None:
-    """Show the energy that the hosts handed over took, and what switching them saved.
+    """Show how much energy the hosts handed over have used, and how much switching them has saved.
 
-    Counted from when they were on, booting, shutting down and off, with the watts of `power.model` and `power.models`;
-    what is saved is against all of them on all the time with the same load.
+    It is computed from the times for which they were on, booting, shutting down and off, and the watts of `power.model`
+    and `power.models`. What is saved is relative to the same load with all of them always on.
     """
     if everything and days is not None:
         raise click.UsageError("--all is from the beginning: leave --days out")

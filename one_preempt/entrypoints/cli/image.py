@@ -47,16 +47,16 @@ class ImageOnHost(Struct, frozen=True):
 
 @click.group("image")
 def image_command() -> None:
-    """Look at the images that are brought to hosts before reservations start there."""
+    """Look at the images that are copied to hosts before reservations start there."""
 
 
-@image_command.command("list")
+@image_command.command("list", short_help="List images on hosts, and unfinished or failed copies.")
 @config_option
 @json_option
 def image_list(config_path: Path | None, as_json: bool) -> None:
-    """List what hosts hold as far as the daemon knows, and its orders that are under way or have failed.
+    """List the images that hosts hold as far as the daemon knows, and its orders that are under way or have failed.
 
-    A host or image without a name is not known to OpenNebula any more, or OpenNebula does not answer.
+    If a host or image has no name, OpenNebula does not know it any more, or does not answer.
     """
     settings = load_settings(config_path)
     transfers, held = _known(settings)

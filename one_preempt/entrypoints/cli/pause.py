@@ -22,14 +22,14 @@ RESUMED = "Resumed: preempting, power actions and bringing images to hosts are a
 @click.command("pause")
 @config_option
 def pause_command(config_path: Path | None) -> None:
-    """Stop preempting, power actions and bringing images to hosts at once; placing goes on."""
+    """Stop preempting, switching hosts and copying images to them, at once; VMs are still placed."""
     _switch(config_path, True, PAUSED)
 
 
 @click.command("resume")
 @config_option
 def resume_command(config_path: Path | None) -> None:
-    """Allow preempting, power actions and bringing images to hosts again."""
+    """Allow preempting, switching hosts and copying images to them again."""
     _switch(config_path, False, RESUMED)
 
 

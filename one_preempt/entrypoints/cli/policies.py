@@ -22,14 +22,19 @@ from one_preempt.policy_registry import (
 def policies_command(as_json: bool) -> None:
     """List the policies of all families, from preemption to dispatch."""
     families = (
-        ("preemption", "Preemption policies", "leaves", preemption_policies().values()),
-        ("queue order", "Queue orders", "is next", queue_orders().values()),
-        ("backfilling", "Backfilling policies", "promises", backfilling_policies().values()),
-        ("energy", "Energy policies", "hosts", energy_policies().values()),
-        ("host selection", "Host selections", "is taken", host_selections().values()),
-        ("image staging", "Image staging policies", "transfers", image_staging_policies().values()),
-        ("workload allocation", "Workload allocation policies", "sends", allocation_policies().values()),
-        ("dispatch", "Dispatch policies", "sends next", dispatch_policies().values()),
+        ("preemption", "Preemption policies", "who is preempted", preemption_policies().values()),
+        ("queue order", "Queue orders", "which request is next", queue_orders().values()),
+        ("backfilling", "Backfilling policies", "who may overtake", backfilling_policies().values()),
+        ("energy", "Energy policies", "when hosts wake and sleep", energy_policies().values()),
+        ("host selection", "Host selections", "which host is chosen", host_selections().values()),
+        ("image staging", "Image staging policies", "when images are transferred", image_staging_policies().values()),
+        (
+            "workload allocation",
+            "Workload allocation policies",
+            "what each cluster gets",
+            allocation_policies().values(),
+        ),
+        ("dispatch", "Dispatch policies", "which cluster gets the next request", dispatch_policies().values()),
     )
     if as_json:
         write_json(
@@ -40,5 +45,9 @@ def policies_command(as_json: bool) -> None:
             ]
         )
         return
-    for _family, title, answers, found in families:
-        write_table(title, ("name", answers), ((policy.name, policy.description) for policy in found))
+    for number, (_family, title, answers, found) in enumerate(families):
+        write_table(
+            f"\n{title}" if number else title,
+            ("name", answers),
+            ((policy.name, policy.description) for policy in found),
+        )

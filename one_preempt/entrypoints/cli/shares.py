@@ -23,10 +23,10 @@ from one_preempt.explanation.fair_shares import groups_in_turn, shares_document,
 @config_option
 @json_option
 def shares_command(config_path: Path | None, as_json: bool) -> None:
-    """Show what groups and users have used of their shares lately: whoever has used least is next.
+    """Show how much of their shares groups and users have used lately: whoever has used least is next.
 
-    As the daemon measured it last, with the shares of the configuration. Whoever is not listed has used nothing, and
-    comes first.
+    Use is as the daemon measured it last, shares are as configured. Those who are not listed have used nothing, and
+    come first.
     """
     settings = load_settings(config_path)
     with closing(open_made_store(settings)) as store:

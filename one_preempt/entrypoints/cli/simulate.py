@@ -61,12 +61,12 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
     help="Haizea's annotations (LWFA) for the leases of the trace.",
 )  # fmt: skip
 @click.option(
-    "--cut-overruns", is_flag=True, help="End jobs after the time they asked for, even if the log says they ran longer."
+    "--cut-overruns", is_flag=True, help="End jobs after the time they asked for, even if they ran longer in the log."
 )
-@click.option("--skip-bad-lines", is_flag=True, help="Leave out and count lines that are not of the format.")
+@click.option("--skip-bad-lines", is_flag=True, help="Skip and count lines that do not have the format.")
 @click.option(
     "--verify", "verification", type=click.Choice([each.value for each in Verification]), default="full",
-    help="Recount all plans, those that preempt and a sample of the others, or none.",
+    help="Recount all plans; those that preempt, and a sample of the others; or none.",
 )  # fmt: skip
 @json_option
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write one row per run.")
@@ -95,9 +95,9 @@ def simulate_command(
     seed: int | None,
     until_s: int | None,
 ) -> int:
-    """Replay SOURCE: a log (SWF), a lease workload (LWF) or a scenario (YAML), and tell what came of it.
+    """Replay SOURCE: a log (SWF), a lease workload (LWF) or a scenario (YAML), and show the results.
 
-    The production scheduler decides, on a virtual clock. Exit code 1 where the recount refused a plan.
+    The production scheduler decides, on a virtual clock. The exit code is 1 if the recount refused a plan.
     """
     asked = Asked(
         source=source,

@@ -26,7 +26,7 @@ COMMANDS = {
 
 @click.group("gateway", cls=CommandsOnDemand, package=__name__, listed=COMMANDS, called="gateway_{}")
 def gateway_command() -> None:
-    """Have VMs created in the zone of a federation that is best for all.
+    """Create VMs in the zone of a federation that a gateway chooses.
 
     submit, list, show and cancel are for everybody on the gateway's machine. They act with your own ONE_AUTH; the
     gateway only says where.

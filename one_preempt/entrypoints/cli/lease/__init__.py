@@ -18,7 +18,7 @@ from one_preempt.entrypoints.cli.lease.submitting import lease_submit
 def lease_command() -> None:
     """Submit, list, show or cancel leases.
 
-    Who can read the configuration and its database sees all leases; everybody else, or with --mine, their own.
+    If you can read the configuration and its database, you see all leases; otherwise, or with --mine, your own.
     """
 
 

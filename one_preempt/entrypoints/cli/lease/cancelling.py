@@ -32,7 +32,7 @@ LONGEST_ANSWER = 400
 @click.option("--hard", is_flag=True, help="End the VMs at once, without letting the guests shut down.")
 @yes_option
 def lease_cancel(lease_id: int, config_path: Path | None, mine: bool, hard: bool, yes: bool) -> int:
-    """Terminate the VMs of a lease, after asking. Exit code 1 where oned refused one of them."""
+    """Terminate the VMs of a lease, after asking. The exit code is 1 if one of them could not be terminated."""
     settings = administrators_settings(config_path, mine)
     if settings is not None:
         return _cancel_recorded(settings, lease_id, hard=hard, yes=yes)

@@ -25,7 +25,7 @@ SHOWS_PROGRESS_FROM = 10
 LONGEST_WAIT_S = 7 * 86_400
 
 
-@click.command("submit")
+@click.command("submit", short_help="Create the VMs of a lease.")
 @click.option("--template", metavar="ID|NAME", help="VM template to create the VMs from.")
 @click.option(
     "--file",
@@ -43,13 +43,13 @@ LONGEST_WAIT_S = 7 * 86_400
 def lease_submit(
     template: str | None, file: Path | None, wait: bool, timeout: float, as_json: bool, **options: Unpack[TermOptions]
 ) -> int:
-    """Create the VMs of a lease on HOLD, where they wait for the scheduler; all of them or none.
+    """Create the VMs of a lease, all of them or none. They wait on HOLD until the scheduler starts them.
 
-    Times without a zone are those of this machine. Nothing but OpenNebula is needed: the endpoint of ONE_XMLRPC and the
-    credentials of ONE_AUTH, or those in ~/.one.
+    Times without a zone are local times of this machine. Only OpenNebula is needed: the endpoint in ONE_XMLRPC and the
+    credentials in ONE_AUTH, or both in ~/.one.
     """
     if (template is None) == (file is None):
-        raise click.UsageError("name either --template or --file: what the VMs are made of")
+        raise click.UsageError("give either --template or --file: the VMs are created from it")
     asked = asked_terms(options, SystemClock().now_s())
     with own_account() as account:
         vm_ids = _create(account, _source(account, template, file), asked)
