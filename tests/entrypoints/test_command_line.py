@@ -70,6 +70,19 @@ def test_a_full_disk_is_told_in_one_line(arguments: str) -> None:
     assert re.fullmatch(r"Error: .*writing failed: No space left on device\n", done.stderr)
 
 
+def test_who_interrupts_while_commands_are_loaded_gets_one_word_and_no_traceback() -> None:
+    interrupting = (
+        "import sys; from one_preempt.entrypoints.cli import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "main(['policies'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", interrupting], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "Aborted!\n")
+
+
 def test_a_daemon_whose_standard_input_is_closed_takes_no_steps(tmp_path: Path) -> None:
     configuration, auth = tmp_path / "one_preempt.conf", tmp_path / "one_auth"
     configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")

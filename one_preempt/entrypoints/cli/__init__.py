@@ -16,6 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _open_closed_streams()
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # while commands are loaded: later click says the same
+        sys.exit("Aborted!")
     except OSError as error:  # of --version and --help: what a command cannot read or write is told by `CommandLine`
         if error.errno is None:  # of no file: a defect
             raise
