@@ -183,6 +183,8 @@ def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) 
     assert "aborting call; check ONE_AUTH" in nobody.stderr
     absent = users.run("eva", "lease", "list", ONE_XMLRPC="http://127.0.0.1:1/RPC2")
     assert "nothing listens there" in absent.stderr
+    unheard = users.run("eva", "lease", "submit", "--template", "0", *TYPE, ONE_XMLRPC="http://127.0.0.1:1/RPC2")
+    assert "is that its endpoint? The call" in unheard.stderr
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def _undo(account: OwnerAccount, created: Sequence[int], submission: str, *, loo
 
 
 def _what_happened(which: str, error: OnePreemptError, left: _Left) -> str:
-    failed = f"{which} could not be created: {error}".rstrip(".") + "."
+    failed = f"{which} could not be created: {error}".rstrip(".")
+    failed += "" if failed.endswith("?") else "."
     if left.ended:
         failed += f" What had been created was terminated again: VM {vm_list(left.ended)}."
     if left.remaining:
