@@ -89,7 +89,7 @@ def test_victims_return_once_the_reservation_ends_and_others_never_stop(story: l
 
 def test_the_reason_names_the_second_and_what_takes_so_long(story: list[Step]) -> None:
     (why,) = (step.text for step in story if isinstance(step, Narration) and "MOML" in step.text)
-    assert why.startswith(f"08:02:07 is {OVERHEAD_S + MARGIN_S} s before the start")
+    assert why.startswith(f"At 08:02:07, {OVERHEAD_S + MARGIN_S} s before the start")
     assert "42.9 s at 35.8 MiB/s" in why
 
 
@@ -116,7 +116,7 @@ def test_the_chart_is_drawn_under_a_scale_of_minutes(story: list[Step], columns:
     at = lines[scale].index("|08:03")
     promised = next(line for line in lines[scale:] if line.startswith("promised"))
     assert abs(promised.index("▓") - at) <= 1
-    assert "boots, is saved or read back" in lines[scale + 7]
+    assert "boots, is saved or restored" in lines[scale + 7]
 
 
 def test_in_a_pipe_it_is_plain_text_of_eighty_columns(story: list[Step]) -> None:

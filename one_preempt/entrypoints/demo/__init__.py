@@ -41,7 +41,7 @@ def _opening(stage: Stage, speed: float) -> Narration:
     pace = f", {speed:g} times as fast as yours" if speed else ""
     return Narration(
         f"An emulated OpenNebula {stage.description.version} listens at {stage.cloud.endpoint}, on a clock of its own"
-        f"{pace}. The scheduler is the real one, with its database in a temporary folder. No other cloud is touched."
+        f"{pace}. The scheduler is the real one; its database is in a temporary folder. No other cloud is touched."
     )
 
 

@@ -57,9 +57,9 @@ def _candidate(candidate: CandidateSet, choices: Mapping[str, tuple[int, ...]], 
 def _why(policy: str, chosen: Candidate, candidates: tuple[Candidate, ...], median_s: float) -> str:
     affordable = sum(candidate.overhead_s <= median_s for candidate in candidates)
     return (
-        f"{policy}: {preemption_policy(policy).description}. The median is {median_s:.1f} s; of the {affordable} sets "
-        f"up to there, {' + '.join(chosen.leases)} is the cheapest of those with the fewest leases. Stopping, resuming "
-        f"and re-scheduling its {chosen.vms} VMs costs {chosen.overhead_s:.1f} s."
+        f"{policy}: {preemption_policy(policy).description}. The median is {median_s:.1f} s. Of the {affordable} sets "
+        f"that cost no more, {' + '.join(chosen.leases)} is the cheapest one with the fewest leases. To stop, resume "
+        f"and re-schedule its {chosen.vms} VMs costs {chosen.overhead_s:.1f} s."
     )
 
 
@@ -71,5 +71,5 @@ def _others(policy: str, candidates: tuple[Candidate, ...], choices: Mapping[str
         for name in candidate.chosen_by
         if name != policy
     ]
-    said += [f"{name} nobody, and the request would wait" for name, leases in choices.items() if not leases]
+    said += [f"{name} would stop nobody, and the request would wait" for name, leases in choices.items() if not leases]
     return "; ".join(said) + "."

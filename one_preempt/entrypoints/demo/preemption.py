@@ -33,7 +33,7 @@ def play(stage: Stage) -> Ending:
     stage.tell_machines()
     _an_owner_looks(stage, decision)
     stage.pass_time(AT_WORK_S)
-    stage.tell(Narration("The local request has done its work. There is room again, and the victims come back."))
+    stage.tell(Narration("The local request has finished. There is room again, and the victims return."))
     stage.terminate(LOCAL_USER, request, "the work is done")
     stage.until("every external lease runs again", lambda: stage.all_are(RUNNING, external))
     stage.until("the local request has ended", lambda: stage.all_are(ENDED, request))
@@ -47,8 +47,7 @@ def _external_leases_fill_the_cloud(stage: Stage) -> list[int]:
     stage.tell(
         Narration(
             "Three external users fill its 12 CPUs with six best-effort leases (those of CCPE13 Table II). Such a "
-            "lease may be stopped, with its memory saved, when somebody more important needs room; it is owed its "
-            "return."
+            "lease may be stopped when somebody more important needs room; its memory is saved, and it returns later."
         )
     )
     stage.brief = True
@@ -71,7 +70,7 @@ def _a_local_request_arrives(stage: Stage) -> tuple[Decision, list[int]]:
     stage.tell(
         Narration(
             f"A local user, who has the right to preempt, needs {REQUEST_VMS} VMs, all of them or none. "
-            "No CPU is free. Whose leaving makes room, and what does it cost?"
+            "No CPU is free. Which leases could be stopped to make room, and at what cost?"
         )
     )
     decided: list[Decision] = []
@@ -82,7 +81,9 @@ def _a_local_request_arrives(stage: Stage) -> tuple[Decision, list[int]]:
         (preemption,) = report.plan.preemptions
         decided.append(explained(preemption, report.state, stage.settings))
         stage.tell(decided[0])
-        stage.tell(Narration("So it is done, each step once the one before is observed: stop, deploy, RUNNING."))
+        stage.tell(
+            Narration("Now this is done. Each step waits until the one before it was observed: stop, deploy, RUNNING.")
+        )
 
     stage.on_decision = explain
     templates = [REQUEST_TEMPLATE % number for number in range(1, REQUEST_VMS + 1)]
@@ -108,9 +109,9 @@ def _checks(stage: Stage, decision: Decision, external: Sequence[int], request: 
     yield Check(f"{listed(victims)} were preempted once and have returned", all(back))
     others = [vm_id for vm_id in external if stage.leases[vm_id] not in victims]
     undisturbed = sum(len(stage.times(vm_id, RUNNING)) == 1 for vm_id in others)
-    yield Check(f"{undisturbed} of the {len(others)} other VMs ran on undisturbed", undisturbed == len(others))
+    yield Check(f"{undisturbed} of the {len(others)} other VMs kept running undisturbed", undisturbed == len(others))
     ends = [end.fulfilled for report in stage.reports if report.plan for end in report.plan.ended_preemptions]
-    yield Check("one preemption was decided, and it was fulfilled", ends == [True])
+    yield Check("one preemption was decided, and it was completed", ends == [True])
     lived = sum(bool(stage.times(vm_id, RUNNING)) and stage.state(vm_id) == ENDED for vm_id in request)
     yield Check(f"{lived} of {len(request)} VMs of {REQUEST} ran and ended", lived == len(request))
     yield from checks_of_every_act(stage)

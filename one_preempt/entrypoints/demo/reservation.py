@@ -63,7 +63,9 @@ def play(stage: Stage) -> Ending:
     stage.until("the reservation runs", lambda: stage.all_are(RUNNING, lecture))
     stage.tell_machines()
     stage.pass_time(start_at_s + LECTURE_S - stage.now_s)
-    stage.tell(Narration("The lecture is over. There is room again, and what was suspended goes on where it stopped."))
+    stage.tell(
+        Narration("The lecture is over. There is room again, and the suspended leases go on where they stopped.")
+    )
     stage.terminate(LOCAL_USER, lecture, "the lecture is over")
     stage.until("every best-effort lease runs again", lambda: stage.all_are(RUNNING, external))
     stage.until("the reservation has ended", lambda: stage.all_are(ENDED, lecture))
@@ -78,7 +80,7 @@ def _best_effort_fills_the_cloud(stage: Stage) -> list[int]:
     """External users submit their leases, which are placed; the ids of their VMs."""
     stage.tell(
         Narration(
-            "Three external users fill its 12 CPUs with four best-effort leases. They run for as long as nobody more "
+            "Three external users fill its 12 CPUs with four best-effort leases. They run as long as nobody more "
             "important needs the room; then they are suspended, with their memory saved."
         )
     )
@@ -115,8 +117,8 @@ def _a_user_reserves(stage: Stage) -> tuple[list[int], int]:
     hosts = listed(sorted(map(stage.host_name, set(answers[0].host_ids))))
     stage.tell(
         Narration(
-            f"Yes: others can leave by then. From {_clock(answers[0].start_at_s)} on the room of its VMs is held, for "
-            f"now on {hosts}; they wait on HOLD. Until then best-effort leases compute there, and nobody else may."
+            f"Yes: others can be stopped in time. From {_clock(answers[0].start_at_s)} on, room for its VMs is "
+            f"reserved, for now on {hosts}; the VMs wait on HOLD. Until then, only best-effort leases may run there."
         )
     )
     return lecture, start_at_s
@@ -156,10 +158,10 @@ def _why_now(stage: Stage, preemption: Preemption, start_at_s: int) -> str:
     longest = max(saving_s, key=lambda host_id: (saving_s[host_id], -host_id))
     rate, margin_s = stage.settings.overhead.suspend_mib_per_s, stage.settings.time.preparation_margin_s
     return (
-        f"{_clock(stage.now_s)} is {start_at_s - stage.now_s} s before the start, the last second for others to "
-        f"begin leaving. {preemption.policy} chooses {names}, so it will be {hosts}. A host saves one VM after "
-        f"another; {stage.host_name(longest)} takes longest, {saving_s[longest]:.1f} s at {rate:.1f} MiB/s, and "
-        f"{margin_s} s are kept in hand."
+        f"At {_clock(stage.now_s)}, {start_at_s - stage.now_s} s before the start, others must begin to leave. "
+        f"{preemption.policy} chooses {names}, so the lecture will run on {hosts}. A host saves one VM after another; "
+        f"{stage.host_name(longest)} needs longest, {saving_s[longest]:.1f} s at {rate:.1f} MiB/s, plus a margin of "
+        f"{margin_s} s."
     )
 
 
@@ -192,7 +194,7 @@ def _checks(
     yield Check(f"{listed(names)} were suspended once and have returned", all(back))
     others = [vm_id for vm_id in external if vm_id not in victims]
     undisturbed = sum(len(stage.times(vm_id, RUNNING)) == 1 for vm_id in others)
-    yield Check(f"{undisturbed} of the {len(others)} other VMs ran on undisturbed", undisturbed == len(others))
+    yield Check(f"{undisturbed} of the {len(others)} other VMs kept running undisturbed", undisturbed == len(others))
     yield from checks_of_every_act(stage)
 
 

@@ -43,7 +43,7 @@ KINDS = {
 }
 MEANINGS = {
     Doing.RUNNING: "runs",
-    Doing.MOVING: "boots, is saved or read back",
+    Doing.MOVING: "boots, is saved or restored",
     Doing.WAITING: "waits",
     Doing.RESERVED: "promised",
 }
@@ -103,12 +103,15 @@ class Screen:
         )
         indent = line.cell_len
         why = textwrap.wrap(printable(event.why, LONGEST_TEXT), self._console.width - indent, break_on_hyphens=False)
-        self._print(line.append(f"\n{' ' * indent}".join(why), style="dim"))
+        for number, part in enumerate(why):
+            # Blanks apart from the words: what draws the picture may cut off those before a word.
+            line.append(f"\n{' ' * indent}" if number else "").append(part, style="dim")
+        self._print(line)
 
     def _show_decision(self, decision: Decision) -> None:
         self._print()
         title = f"{decision.candidate_count} candidate sets"
-        table = titled_table(title, "leases that would leave", "VMs", "overhead", "chosen by")
+        table = titled_table(title, "leases to be stopped", "VMs", "overhead", "chosen by")
         up_to_median = sum(one.overhead_s <= decision.median_overhead_s for one in decision.candidates)
         for number, candidate in enumerate(decision.candidates):
             if number == up_to_median:
