@@ -292,7 +292,7 @@ def test_a_right_that_users_could_give_themselves_is_doubted(match: str, doubted
                 "preemption: act\nleases: {rights: [{name: r, group: g, may_preempt: true, "
                 "may_claim: [BE-SUSPENDABLE], max_share: 1}]}"
             ),
-            ["a VM of 16 GiB counts as taking 43 minutes to stop"],
+            ["it takes 43 minutes to stop a VM of 16 GiB"],
         ),
     ],
 )

@@ -45,9 +45,7 @@ def policies_command(as_json: bool) -> None:
             ]
         )
         return
-    for number, (_family, title, answers, found) in enumerate(families):
-        write_table(
-            f"\n{title}" if number else title,
-            ("name", answers),
-            ((policy.name, policy.description) for policy in found),
-        )
+    blank_line = ""
+    for _family, title, answers, found in families:
+        write_table(blank_line + title, ("name", answers), ((policy.name, policy.description) for policy in found))
+        blank_line = "\n"
