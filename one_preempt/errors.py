@@ -8,3 +8,8 @@ class OnePreemptError(Exception):
 
     Entry points print it as one line, without a traceback.
     """
+
+
+def cause_of(error: Exception) -> str:
+    """What is wrong, in the system's words alone where it is a file: whoever tells it names the file."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

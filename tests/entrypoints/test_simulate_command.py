@@ -226,7 +226,7 @@ def test_mistakes_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     result = run(tmp_path / "none.swf")
     assert result.exit_code == 1
-    assert "none.swf: cannot be read" in result.stderr
+    assert "none.swf: cannot be read: No such file or directory\n" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--csv", "--records", "--html"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, cause_of
 from one_preempt.simulation.workload.inject import ReservationRecipe, draw_reservations, merged
 from one_preempt.simulation.workload.lublin99 import TYPELESS, Lublin99
 from one_preempt.simulation.workload.lwf_text import parse_lwf_text
@@ -176,7 +176,7 @@ def _recorded(path: Path) -> Mapping[Point, Workload]:
         with tarfile.open(path) as archive:
             found = dict(_members(archive, path))
     except (OSError, EOFError, tarfile.TarError) as error:
-        raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+        raise OnePreemptError(f"{path}: cannot be read: {cause_of(error)}") from error
     missing = [Point(*one).name for one in product(RHOS, DELTAS_H, THETAS) if Point(*one) not in found]
     if missing:
         raise OnePreemptError(f"{path}: has no reservations for {missing[0]}: is it Haizea's archive?")

@@ -10,7 +10,7 @@ import msgspec
 from one_preempt.configuration.section import NotNegative, Positive, TypeName
 from one_preempt.configuration.settings import LONGEST_FILE
 from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, cause_of
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
 from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSIONS
@@ -148,7 +148,7 @@ def read_scenario(path: Path) -> Scenario:
         with path.open(encoding="utf-8") as file:
             text = file.read(LONGEST_FILE + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+        raise ScenarioError(f"{path}: cannot be read: {cause_of(error)}") from error
     if len(text) > LONGEST_FILE:
         raise ScenarioError(f"{path}: longer than {LONGEST_FILE} characters: is it really a scenario?")
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, cause_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20
@@ -41,7 +41,7 @@ def open_trace(path: Path | str) -> Iterator[ByteStream]:
                 with gzip.GzipFile(fileobj=raw) as unpacked:
                     yield unpacked
     except (OSError, EOFError, zlib.error) as error:
-        raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+        raise OnePreemptError(f"{path}: cannot be read: {cause_of(error)}") from error
 
 
 def blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list[bytes]]]:
@@ -73,7 +73,7 @@ def write_trace(path: Path | str, content: bytes) -> None:
     try:
         Path(path).write_bytes(packed)
     except OSError as error:
-        raise OnePreemptError(f"{path}: cannot be written: {error}") from error
+        raise OnePreemptError(f"{path}: cannot be written: {cause_of(error)}") from error
 
 
 class BadLine(OnePreemptError):
