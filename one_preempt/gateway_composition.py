@@ -110,7 +110,7 @@ def measuring_rules(settings: Settings) -> MeasuringRules:
     from one_preempt.core.gateway.streams import GivenStream
     from one_preempt.core.gateway.vm_runs import SECONDS_PER_HOUR, Counted
     from one_preempt.gateway.measuring import MeasuringRules, ZoneGiven
-    from one_preempt.policy_registry import allocation_policy
+    from one_preempt.policy_registry import ALLOCATION_POLICIES
 
     def given(stream: StreamSettings) -> GivenStream:
         return GivenStream(stream.rate_per_h, stream.mean_work_h, stream.variation)
@@ -120,8 +120,8 @@ def measuring_rules(settings: Settings) -> MeasuringRules:
         zones=tuple(ZoneGiven(zone.name, zone.elements, zone.speed, given(zone.local)) for zone in gateway.zones),
         counted=Counted(gateway.counted),
         window_s=gateway.window_h * SECONDS_PER_HOUR,
-        allocation=allocation_policy(gateway.allocation_policy),
-        fall_back=allocation_policy(gateway.fall_back),
+        allocation=ALLOCATION_POLICIES.named(gateway.allocation_policy),
+        fall_back=ALLOCATION_POLICIES.named(gateway.fall_back),
         full_zones=FullZones(gateway.full_zones),
         external=given(gateway.external),
     )
@@ -144,14 +144,14 @@ def open_gateway(
 
     from one_preempt.gateway.desk import DeskRules, GatewayDesk
     from one_preempt.gateway.upkeep import Upkeep, UpkeepRules
-    from one_preempt.policy_registry import dispatch_policy
+    from one_preempt.policy_registry import DISPATCH_POLICIES
 
     gateway = settings.gateway
     with open_zones(settings, alive) as zones, closing(open_gateway_ledger(settings, makes=True)) as ledger:
         ledger.acquire_writer()
         rules = DeskRules(
             zones={name: watcher.endpoint for name, watcher in zones.items()},
-            dispatch=dispatch_policy(gateway.dispatch_policy),
+            dispatch=DISPATCH_POLICIES.named(gateway.dispatch_policy),
             seed=gateway.seed,
             patience_s=gateway.patience_s,
             requests_in_hand=gateway.requests_in_hand,

@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
-from typing import Protocol, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from one_preempt.core import (
     backfilling,
@@ -44,90 +44,43 @@ class Named(Protocol):
         """The name used in configuration and on the command line."""
 
 
-def preemption_policies() -> Mapping[str, PreemptionPolicy]:
-    """All preemption policies by name, in the order of their names."""
-    return cast(Mapping[str, PreemptionPolicy], _found_in(preemption))
+PolicyT = TypeVar("PolicyT")
 
 
-def preemption_policy(name: str) -> PreemptionPolicy:
-    """The preemption policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(PreemptionPolicy, _named(preemption_policies(), name, "preemption policy"))
+class PolicyFamily(Generic[PolicyT]):
+    """The policies of one family, looked up in its package whenever they are asked for."""
+
+    def __init__(self, package: ModuleType, kind: str) -> None:
+        """`kind` is what messages call one of them."""
+        self._package = package
+        self._kind = kind
+
+    def all(self) -> Mapping[str, PolicyT]:
+        """All policies by name, in the order of their names."""
+        return cast(Mapping[str, PolicyT], _found_in(self._package))
+
+    def named(self, name: str) -> PolicyT:
+        """The policy of that name, in upper or lower case. Raises `UnknownPolicy`."""
+        return _named(self.all(), name, self._kind)
 
 
-def backfilling_policies() -> Mapping[str, BackfillingPolicy]:
-    """All backfilling policies by name, in the order of their names."""
-    return cast(Mapping[str, BackfillingPolicy], _found_in(backfilling))
-
-
-def backfilling_policy(name: str) -> BackfillingPolicy:
-    """The backfilling policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(BackfillingPolicy, _named(backfilling_policies(), name, "backfilling policy"))
-
-
-def queue_orders() -> Mapping[str, QueueOrder]:
-    """All queue orders by name, in the order of their names."""
-    return cast(Mapping[str, QueueOrder], _found_in(queue_order))
-
-
-def queue_order_policy(name: str) -> QueueOrder:
-    """The queue order of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(QueueOrder, _named(queue_orders(), name, "queue order"))
-
-
-def host_selections() -> Mapping[str, HostSelection]:
-    """All host selections by name, in the order of their names."""
-    return cast(Mapping[str, HostSelection], _found_in(host_selection))
-
-
-def host_selection_policy(name: str) -> HostSelection:
-    """The host selection of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(HostSelection, _named(host_selections(), name, "host selection"))
-
-
-def energy_policies() -> Mapping[str, EnergyPolicy]:
-    """All energy policies by name, in the order of their names."""
-    return cast(Mapping[str, EnergyPolicy], _found_in(energy))
-
-
-def energy_policy(name: str) -> EnergyPolicy:
-    """The energy policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(EnergyPolicy, _named(energy_policies(), name, "energy policy"))
-
-
-def image_staging_policies() -> Mapping[str, ImageStagingPolicy]:
-    """All image staging policies by name, in the order of their names."""
-    return cast(Mapping[str, ImageStagingPolicy], _found_in(image_staging))
-
-
-def image_staging_policy(name: str) -> ImageStagingPolicy:
-    """The image staging policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(ImageStagingPolicy, _named(image_staging_policies(), name, "image staging policy"))
+PREEMPTION_POLICIES = PolicyFamily[PreemptionPolicy](preemption, "preemption policy")
+BACKFILLING_POLICIES = PolicyFamily[BackfillingPolicy](backfilling, "backfilling policy")
+QUEUE_ORDERS = PolicyFamily[QueueOrder](queue_order, "queue order")
+HOST_SELECTIONS = PolicyFamily[HostSelection](host_selection, "host selection")
+ENERGY_POLICIES = PolicyFamily[EnergyPolicy](energy, "energy policy")
+IMAGE_STAGING_POLICIES = PolicyFamily[ImageStagingPolicy](image_staging, "image staging policy")
+ALLOCATION_POLICIES = PolicyFamily[AllocationPolicy](workload_allocation, "workload allocation policy")
+DISPATCH_POLICIES = PolicyFamily[DispatchPolicy](dispatch, "dispatch policy")
 
 
 def slot_planning_policy(name: str) -> ImageStagingPolicy:
-    """The same among those that plan slots, without which nothing can be promised. Raises `UnknownPolicy`."""
-    known = {name: policy for name, policy in image_staging_policies().items() if policy.plans_slots}
-    return cast(ImageStagingPolicy, _named(known, name, "image staging policy that plans slots"))
+    """The image staging policy of that name, of those that plan slots: without slots nothing can be promised.
 
-
-def allocation_policies() -> Mapping[str, AllocationPolicy]:
-    """All workload allocation policies by name, in the order of their names."""
-    return cast(Mapping[str, AllocationPolicy], _found_in(workload_allocation))
-
-
-def allocation_policy(name: str) -> AllocationPolicy:
-    """The workload allocation policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(AllocationPolicy, _named(allocation_policies(), name, "workload allocation policy"))
-
-
-def dispatch_policies() -> Mapping[str, DispatchPolicy]:
-    """All dispatch policies by name, in the order of their names."""
-    return cast(Mapping[str, DispatchPolicy], _found_in(dispatch))
-
-
-def dispatch_policy(name: str) -> DispatchPolicy:
-    """The dispatch policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(DispatchPolicy, _named(dispatch_policies(), name, "dispatch policy"))
+    Raises `UnknownPolicy`.
+    """
+    known = {name: policy for name, policy in IMAGE_STAGING_POLICIES.all().items() if policy.plans_slots}
+    return _named(known, name, "image staging policy that plans slots")
 
 
 def _found_in(family: ModuleType) -> Mapping[str, Named]:
@@ -147,7 +100,7 @@ def _found_in(family: ModuleType) -> Mapping[str, Named]:
     return MappingProxyType(dict(sorted(policies.items())))
 
 
-def _named(policies: Mapping[str, Named], name: str, kind: str) -> Named:
+def _named(policies: Mapping[str, PolicyT], name: str, kind: str) -> PolicyT:
     for known, policy in policies.items():
         if known.casefold() == name.casefold():
             return policy

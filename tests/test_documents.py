@@ -22,7 +22,7 @@ from one_preempt.core import preemption
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.policy_registry import preemption_policies
+from one_preempt.policy_registry import PREEMPTION_POLICIES
 from one_preempt.simulation.experiments import ccpe13_table3
 from tests.papers.contended_testbed import contended_testbed
 
@@ -334,7 +334,7 @@ def test_the_worked_policy_is_found_and_chooses(tmp_path: Path, monkeypatch: pyt
     code = next(text for language, text in FENCE.findall(page) if language == "python")
     (tmp_path / "newest.py").write_text(code)
     monkeypatch.setattr(preemption, "__path__", [*preemption.__path__, str(tmp_path)])
-    found = preemption_policies()
+    found = PREEMPTION_POLICIES.all()
     problem = contended_testbed()
     chosen = {name: choose_victims(problem, found[name]) for name in ("NEWEST", "MOV", "MLIP")}
     victims = {name: choice.lease_ids for name, choice in chosen.items() if isinstance(choice, Choice)}

@@ -13,19 +13,15 @@ from one_preempt.core import host_selection, preemption
 from one_preempt.core.host_selection.selection import ByRank
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import (
+    ALLOCATION_POLICIES,
+    BACKFILLING_POLICIES,
+    DISPATCH_POLICIES,
+    ENERGY_POLICIES,
+    HOST_SELECTIONS,
+    IMAGE_STAGING_POLICIES,
+    PREEMPTION_POLICIES,
+    QUEUE_ORDERS,
     UnknownPolicy,
-    allocation_policies,
-    allocation_policy,
-    backfilling_policies,
-    backfilling_policy,
-    dispatch_policies,
-    dispatch_policy,
-    energy_policies,
-    host_selections,
-    image_staging_policies,
-    preemption_policies,
-    preemption_policy,
-    queue_orders,
 )
 
 
@@ -46,48 +42,48 @@ def a_policy_file(folder: Path, file: str, name: str) -> None:
 
 
 def test_the_policies_of_the_paper_are_there_and_describe_themselves() -> None:
-    policies = preemption_policies()
+    policies = PREEMPTION_POLICIES.all()
     assert {"NOP", "MOV", "MLIP", "MOML"} <= set(policies)
     assert list(policies) == sorted(policies)
     assert all(policy.description and "\n" not in policy.description for policy in policies.values())
 
 
 def test_the_backfilling_policies_are_there_and_describe_themselves() -> None:
-    policies = backfilling_policies()
+    policies = BACKFILLING_POLICIES.all()
     assert {"conservative", "easy", "intermediate", "none"} <= set(policies)
     assert list(policies) == sorted(policies)
     assert all(policy.description and "\n" not in policy.description for policy in policies.values())
-    assert backfilling_policy("EASY") is policies["easy"]
+    assert BACKFILLING_POLICIES.named("EASY") is policies["easy"]
     with pytest.raises(UnknownPolicy, match="no backfilling policy is named 'bold'"):
-        backfilling_policy("bold")
+        BACKFILLING_POLICIES.named("bold")
 
 
 def test_the_policies_for_several_clusters_are_there_and_describe_themselves() -> None:
-    allocation, dispatch = allocation_policies(), dispatch_policies()
+    allocation, dispatch = ALLOCATION_POLICIES.all(), DISPATCH_POLICIES.all()
     assert {"BCF", "LRF", "PAP", "RR"} <= set(allocation)
     assert {"RND", "RR", "RTDP"} <= set(dispatch)
     described = [policy.description for policy in allocation.values()] + [one.description for one in dispatch.values()]
     assert all(description and "\n" not in description for description in described)
-    assert allocation_policy("pap") is allocation["PAP"]
-    assert dispatch_policy("rtdp") is dispatch["RTDP"]
+    assert ALLOCATION_POLICIES.named("pap") is allocation["PAP"]
+    assert DISPATCH_POLICIES.named("rtdp") is dispatch["RTDP"]
     with pytest.raises(UnknownPolicy, match="no workload allocation policy is named 'fair'"):
-        allocation_policy("fair")
+        ALLOCATION_POLICIES.named("fair")
     with pytest.raises(UnknownPolicy, match="no dispatch policy is named 'fair'"):
-        dispatch_policy("fair")
+        DISPATCH_POLICIES.named("fair")
 
 
 def test_a_policy_is_found_in_upper_or_lower_case() -> None:
-    assert preemption_policy("moml") is preemption_policy("MOML") is preemption_policies()["MOML"]
+    assert PREEMPTION_POLICIES.named("moml") is PREEMPTION_POLICIES.named("MOML") is PREEMPTION_POLICIES.all()["MOML"]
 
 
 def test_an_unknown_policy_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(UnknownPolicy, match=r"no preemption policy is named 'best'; there are: .*MOML.*"):
-        preemption_policy("best")
+        PREEMPTION_POLICIES.named("best")
 
 
 def test_adding_a_policy_is_adding_its_file(folder: Path) -> None:
     a_policy_file(folder, "zz_added_policy", "ADDED")
-    assert preemption_policy("added").name == "ADDED"
+    assert PREEMPTION_POLICIES.named("added").name == "ADDED"
 
 
 def test_a_host_selection_of_ones_own_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,20 +104,20 @@ def test_custom_goes_by_its_rank_in_upper_or_lower_case() -> None:
 def test_two_policies_of_one_name_stop_the_start_in_upper_or_lower_case(folder: Path, name: str) -> None:
     a_policy_file(folder, f"zz_second_{name}", name)
     with pytest.raises(OnePreemptError, match=rf"two policies are named '{name}'.*zz_second_{name}\.py"):
-        preemption_policies()
+        PREEMPTION_POLICIES.all()
 
 
 def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipped_policies() -> None:
     found = {
-        "preemption_policy": preemption_policies(),
-        "queue_order": queue_orders(),
-        "matchmaker.host_policy": host_selections(),
-        "time.backfilling": backfilling_policies(),
-        "image_staging.policy": [name for name, policy in image_staging_policies().items() if policy.plans_slots],
-        "power.policy": energy_policies(),
-        "gateway.allocation_policy": allocation_policies(),
-        "gateway.fall_back": allocation_policies(),
-        "gateway.dispatch_policy": dispatch_policies(),
+        "preemption_policy": PREEMPTION_POLICIES.all(),
+        "queue_order": QUEUE_ORDERS.all(),
+        "matchmaker.host_policy": HOST_SELECTIONS.all(),
+        "time.backfilling": BACKFILLING_POLICIES.all(),
+        "image_staging.policy": [name for name, policy in IMAGE_STAGING_POLICIES.all().items() if policy.plans_slots],
+        "power.policy": ENERGY_POLICIES.all(),
+        "gateway.allocation_policy": ALLOCATION_POLICIES.all(),
+        "gateway.fall_back": ALLOCATION_POLICIES.all(),
+        "gateway.dispatch_policy": DISPATCH_POLICIES.all(),
     }
     assert set(found) == set(SHIPPED_POLICIES)
     missing = {key: SHIPPED_POLICIES[key] - {name.casefold() for name in names} for key, names in found.items()}

@@ -33,15 +33,15 @@ def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
     from one_preempt import policy_registry
 
     of_key = {
-        "preemption_policy": policy_registry.preemption_policy,
-        "queue_order": policy_registry.queue_order_policy,
-        "matchmaker.host_policy": policy_registry.host_selection_policy,
-        "time.backfilling": policy_registry.backfilling_policy,
-        "power.policy": policy_registry.energy_policy,
+        "preemption_policy": policy_registry.PREEMPTION_POLICIES.named,
+        "queue_order": policy_registry.QUEUE_ORDERS.named,
+        "matchmaker.host_policy": policy_registry.HOST_SELECTIONS.named,
+        "time.backfilling": policy_registry.BACKFILLING_POLICIES.named,
+        "power.policy": policy_registry.ENERGY_POLICIES.named,
         "image_staging.policy": policy_registry.slot_planning_policy,
-        "gateway.allocation_policy": policy_registry.allocation_policy,
-        "gateway.fall_back": policy_registry.allocation_policy,
-        "gateway.dispatch_policy": policy_registry.dispatch_policy,
+        "gateway.allocation_policy": policy_registry.ALLOCATION_POLICIES.named,
+        "gateway.fall_back": policy_registry.ALLOCATION_POLICIES.named,
+        "gateway.dispatch_policy": policy_registry.DISPATCH_POLICIES.named,
     }
     for key, name in unknown.items():
         try:

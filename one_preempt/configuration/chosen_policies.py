@@ -42,11 +42,11 @@ from one_preempt.core.queue_order.fair_share import ONE_SHARE_MILLI, FairShare
 from one_preempt.core.queue_order.fair_share import POLICY as FAIR_SHARE
 from one_preempt.core.queue_order.order import QueueOrder
 from one_preempt.policy_registry import (
-    backfilling_policy,
-    energy_policy,
-    host_selection_policy,
-    preemption_policy,
-    queue_order_policy,
+    BACKFILLING_POLICIES,
+    ENERGY_POLICIES,
+    HOST_SELECTIONS,
+    PREEMPTION_POLICIES,
+    QUEUE_ORDERS,
     slot_planning_policy,
 )
 
@@ -57,7 +57,7 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
     """The policies and limits; `preemption` names another preemption policy than the configured one."""
     limits = settings.limits
     return Policies(
-        preemption=preemption_policy(preemption or settings.preemption_policy),
+        preemption=PREEMPTION_POLICIES.named(preemption or settings.preemption_policy),
         queue_order=chosen_queue_order(settings),
         mode=Mode(settings.preemption),
         match=match_options(settings),
@@ -84,7 +84,7 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
 
 def chosen_backfilling(settings: Settings) -> BackfillingPolicy:
     """The backfilling policy; intermediate with as many promises as are configured."""
-    policy = backfilling_policy(settings.time.backfilling)
+    policy = BACKFILLING_POLICIES.named(settings.time.backfilling)
     return (
         intermediate.with_promises(settings.time.promised_leases) if policy.name == intermediate.POLICY.name else policy
     )
@@ -92,7 +92,7 @@ def chosen_backfilling(settings: Settings) -> BackfillingPolicy:
 
 def chosen_queue_order(settings: Settings) -> QueueOrder:
     """The order of the queue; fair-share with the half-life and the shares that are configured."""
-    policy = queue_order_policy(settings.queue_order)
+    policy = QUEUE_ORDERS.named(settings.queue_order)
     return fair_share_order(settings.fair_share) if policy.name == FAIR_SHARE.name else policy
 
 
@@ -164,7 +164,7 @@ def power_rules(power: PowerSettings) -> PowerRules:
 
 def chosen_energy_policy(power: PowerSettings) -> EnergyPolicy:
     """The energy policy, with the wait that is promised where it looks at that."""
-    policy = energy_policy(power.policy)
+    policy = ENERGY_POLICIES.named(power.policy)
     if isinstance(policy, PromisesWaits):
         return policy.with_promise(Fraction(str(power.waiting_factor)), power.promised_wait_s)
     return policy
@@ -211,7 +211,7 @@ def match_options(settings: Settings) -> MatchOptions:
         host_selection=(
             by_expression(matchmaker.host_rank)
             if matchmaker.host_policy.casefold() == "custom"
-            else host_selection_policy(matchmaker.host_policy)
+            else HOST_SELECTIONS.named(matchmaker.host_policy)
         ),
         datastore_rank=datastore_rank(matchmaker.datastore_policy, matchmaker.datastore_rank),
         network_rank=network_rank(matchmaker.network_policy, matchmaker.network_rank),

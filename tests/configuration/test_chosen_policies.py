@@ -15,7 +15,7 @@ from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReserva
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_order.fair_share import POLICY as FAIR_SHARE
 from one_preempt.core.queue_order.fair_share import FairShare
-from one_preempt.policy_registry import backfilling_policies, backfilling_policy
+from one_preempt.policy_registry import BACKFILLING_POLICIES
 
 
 def chosen(text: str) -> Policies:
@@ -24,7 +24,7 @@ def chosen(text: str) -> Policies:
 
 def test_the_shipped_configuration_gives_the_rules_their_own_defaults() -> None:
     assert time_rules(Settings()) == TimeRules()
-    assert policies(Settings()).backfilling is backfilling_policy("easy")
+    assert policies(Settings()).backfilling is BACKFILLING_POLICIES.named("easy")
 
 
 def test_every_key_about_time_reaches_the_core() -> None:
@@ -61,10 +61,10 @@ def test_every_word_of_the_core_may_be_written(key: str, words: type[Suspension]
 
 
 def test_the_backfilling_policy_is_chosen_by_name_and_intermediate_has_its_number() -> None:
-    for name, policy in backfilling_policies().items():
+    for name, policy in BACKFILLING_POLICIES.all().items():
         assert chosen(f"time: {{backfilling: {name}}}").backfilling == policy
     assert chosen("time: {backfilling: intermediate, promised_leases: 7}").backfilling == intermediate.with_promises(7)
-    assert chosen("time: {promised_leases: 7}").backfilling is backfilling_policy("easy")
+    assert chosen("time: {promised_leases: 7}").backfilling is BACKFILLING_POLICIES.named("easy")
     with pytest.raises(SettingsError, match="no backfilling policy is named 'bold'; there are: conservative, easy"):
         chosen("time: {backfilling: bold}")
     with pytest.raises(SettingsError, match="promised_leases"):

@@ -13,7 +13,7 @@ from one_preempt.configuration.settings import Settings, SettingsError, parse_se
 from one_preempt.core import energy
 from one_preempt.core.energy.pemp import PreemptionAware
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
-from one_preempt.policy_registry import UnknownPolicy, energy_policies, energy_policy
+from one_preempt.policy_registry import ENERGY_POLICIES, UnknownPolicy
 from tests.core.recounted_cluster import host
 
 
@@ -59,10 +59,10 @@ def test_what_cannot_be_used_is_one_message_that_names_the_key(text: str, messag
 
 def test_an_energy_policy_that_is_none_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownPolicy, match="no energy policy is named 'greedy'; there are: GESP"):
-        energy_policy("greedy")
+        ENERGY_POLICIES.named("greedy")
     assert rules_of("policy: pemp").policy.name == "PEMP"
-    assert {"always-on", "GESP", "look-ahead", "PEMP", "SESP"} <= set(energy_policies())
-    assert energy_policy("gesp").name == "GESP"
+    assert {"always-on", "GESP", "look-ahead", "PEMP", "SESP"} <= set(ENERGY_POLICIES.all())
+    assert ENERGY_POLICIES.named("gesp").name == "GESP"
 
 
 def test_on_and_off_are_words() -> None:

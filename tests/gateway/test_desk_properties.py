@@ -31,7 +31,7 @@ from one_preempt.gateway.messages import (
     Working,
     parse_message,
 )
-from one_preempt.policy_registry import dispatch_policies
+from one_preempt.policy_registry import DISPATCH_POLICIES
 from tests.gateway.federation import empty_ledger
 
 NOW_S = 1_790_000_000
@@ -90,13 +90,13 @@ def judge(ledger: SqlGatewayLedger) -> None:
 
 
 @settings(max_examples=60)
-@given(st.lists(steps, max_size=40), st.sampled_from(sorted(dispatch_policies())))
+@given(st.lists(steps, max_size=40), st.sampled_from(sorted(DISPATCH_POLICIES.all())))
 def test_the_ledger_fits_together(plan: list[tuple[str, int, str, int]], policy: str) -> None:
     folder = Path(empty_ledger()).parent
     shutil.copy(empty_ledger(), folder / "drawn.db")
     tokens = count()
     clock = FixedClock(NOW_S)
-    rules = DeskRules(ZONES, dispatch_policies()[policy], 0, 180, 5, 10_000)
+    rules = DeskRules(ZONES, DISPATCH_POLICIES.all()[policy], 0, 180, 5, 10_000)
     with closing(SqlGatewayLedger(f"sqlite:///{folder}/drawn.db")) as ledger:
         desk = GatewayDesk(ledger, clock, rules, lambda: f"token {next(tokens)}", lambda: None)
         for kind, number, zone, more in plan:

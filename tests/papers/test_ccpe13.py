@@ -11,7 +11,7 @@ from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.errors import OnePreemptError
-from one_preempt.policy_registry import preemption_policy
+from one_preempt.policy_registry import PREEMPTION_POLICIES
 from one_preempt.simulation.experiments.ccpe13_table3 import replay
 from one_preempt.simulation.experiments.ccpe13_testbed import CORES_PER_HOST, EXTERNAL_REQUESTS, HOSTS, RATES
 from one_preempt.simulation.experiments.experiment import Row
@@ -39,7 +39,7 @@ def test_table_3_comes_out(policy: str, preempted: tuple[int, ...], overhead_s: 
 
 @pytest.mark.parametrize("policy", ["MLIP", "MOV", "MOML"])
 def test_the_replay_preempts_whom_the_policy_picks_in_the_situation_by_itself(policy: str) -> None:
-    choice = choose_victims(contended_testbed(), preemption_policy(policy))
+    choice = choose_victims(contended_testbed(), PREEMPTION_POLICIES.named(policy))
     row = table_3()[policy]
     assert isinstance(choice, Choice)
     assert row["preempted"] == choice.lease_ids

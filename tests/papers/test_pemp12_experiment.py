@@ -15,7 +15,7 @@ import pytest
 from one_preempt.core.energy.policy import NodeCounts, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
-from one_preempt.policy_registry import energy_policy
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.experiments import pemp12_energy
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.experiments.pemp12_binding import OtherwiseBound
@@ -389,11 +389,11 @@ def test_every_rule_base_falls_with_risk_and_keeps_the_published_rule(name: str)
 
 
 def test_rule_bases_differ_and_only_pemp_has_one() -> None:
-    policy = energy_policy(PEMP)
+    policy = ENERGY_POLICIES.named(PEMP)
     assert with_rule_base(policy, AS_SHIPPED) == policy
     inferred = {tuple(one.engine.rules) + tuple(one.engine.second.values()) for one in RULE_BASES.values()}
     assert len(inferred) == len(RULE_BASES)
-    assert with_rule_base(energy_policy(SESP), "even-risk") is energy_policy(SESP)
+    assert with_rule_base(ENERGY_POLICIES.named(SESP), "even-risk") is ENERGY_POLICIES.named(SESP)
 
 
 def test_a_reservation_that_was_due_and_never_started_is_late() -> None:
@@ -437,23 +437,23 @@ def test_what_is_bound_at_its_start_is_not_bound_before() -> None:
         for reading in ("as-read", "bound-at-start")
     )
     assert float(put_off["kwh"] or 0) < float(bound["kwh"] or 0)
-    policy = as_read(energy_policy(SESP), Reading(bound_at_start=True))
+    policy = as_read(ENERGY_POLICIES.named(SESP), Reading(bound_at_start=True))
     assert isinstance(policy, OtherwiseBound)
     assert (policy.name, policy.puts_off) == (SESP, True)
 
 
 def test_packed_binds_to_other_nodes_and_decides_alike() -> None:
-    policy = as_read(energy_policy(SESP), Reading(packed=True))
+    policy = as_read(ENERGY_POLICIES.named(SESP), Reading(packed=True))
     assert isinstance(policy, OtherwiseBound)
-    assert (policy.name, policy.description, policy.puts_off) == (SESP, energy_policy(SESP).description, False)
+    assert (policy.name, policy.description, policy.puts_off) == (SESP, ENERGY_POLICIES.named(SESP).description, False)
     nodes = NodeCounts(on=6, free=2, preemptable=3, bootable=9)
     question = SupplyQuestion(Occasion.ARRIVAL, now_s=0, nodes_asked=7, start_s=3600, nodes=nodes)
     assert policy.decide(question) == SupplyDecision(wake=2, preempt=3, packed=True)
-    assert energy_policy(SESP).decide(question) == SupplyDecision(wake=2, preempt=3)
+    assert ENERGY_POLICIES.named(SESP).decide(question) == SupplyDecision(wake=2, preempt=3)
 
 
 def test_gesp_strands_in_the_experiment_and_not_on_a_cloud() -> None:
-    read = [as_read(energy_policy(GESP), reading) for reading in (Reading(), Reading(strands=False))]
+    read = [as_read(ENERGY_POLICIES.named(GESP), reading) for reading in (Reading(), Reading(strands=False))]
     assert [policy.strands for policy in read] == [True, False]
-    assert read[1] == energy_policy(GESP)
-    assert not as_read(energy_policy(SESP), Reading()).strands
+    assert read[1] == ENERGY_POLICIES.named(GESP)
+    assert not as_read(ENERGY_POLICIES.named(SESP), Reading()).strands

@@ -19,7 +19,7 @@ from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.enactment.power_enactment import PowerEnactment
 from one_preempt.enactment.power_recording import PowerRecorder
-from one_preempt.policy_registry import energy_policy
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.ports import PowerCalls, PowerControl, PowerMemory
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
@@ -37,7 +37,7 @@ from one_preempt.surroundings import Surroundings
 BOOT_S = 120
 RULES = PowerRules(
     mode=PowerMode.ENFORCE,
-    policy=energy_policy("look-ahead"),
+    policy=ENERGY_POLICIES.named("look-ahead"),
     handed_over=(HostPattern(),),
     floor=0,
     most_booting=8,
@@ -182,5 +182,5 @@ class Counting:
 
 
 def with_policy(name: str, rules: PowerRules = RULES) -> PowerRules:
-    policy: EnergyPolicy = energy_policy(name)
+    policy: EnergyPolicy = ENERGY_POLICIES.named(name)
     return replace(rules, policy=policy)

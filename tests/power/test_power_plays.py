@@ -18,7 +18,7 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerOrder, PowerPhase, PowerStepKind
-from one_preempt.policy_registry import energy_policies
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
@@ -76,7 +76,7 @@ def test_nobody_waits_for_the_readings_of_hosts_that_sleep_and_who_is_woken_wait
     assert not any(step.at_rest for step in readings_of(play, woken))
 
 
-@pytest.mark.parametrize("name", sorted(energy_policies()))
+@pytest.mark.parametrize("name", sorted(ENERGY_POLICIES.all()))
 def test_every_policy_serves_a_plain_vm_when_all_hosts_sleep(name: str) -> None:
     play = PowerPlay(rules=with_policy("look-ahead"))
     play.until(lambda: len(play.asleep()) == 3)
@@ -552,7 +552,7 @@ def test_a_host_that_cannot_be_switched_off_is_used_again() -> None:
     assert play.phase(0) is AWAKE, "left alone for a while"
 
 
-@pytest.mark.parametrize("policy", sorted(energy_policies()))
+@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all()))
 def test_hosts_that_somebody_in_the_queue_cannot_do_without_do_not_go_to_sleep_and_come_back(policy: str) -> None:
     play = PowerPlay(hosts=4, rules=with_policy(policy))
     play.store.order_power(PowerOrder(3, PowerGoal.OFF, play.cloud.clock.now_s()))

@@ -16,7 +16,7 @@ from one_preempt.core.decide import decide
 from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
-from one_preempt.policy_registry import energy_policies
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.scheduling_cycle import CycleReport
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
@@ -163,9 +163,9 @@ class Story(PowerPlay):
 
 
 @settings(derandomize=True, max_examples=8, deadline=None)
-@given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(energy_policies())))
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(ENERGY_POLICIES.all())))
 def test_nobody_ever_loses_a_host_and_no_policy_is_exceeded(seed: int, name: str) -> None:
-    story = Story(seed, energy_policies()[name])
+    story = Story(seed, ENERGY_POLICIES.all()[name])
     for _ in range(15):
         story.happen()
     story.all_is_mended()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.policy_registry import energy_policies
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulator.site import LOCALS
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
@@ -43,7 +43,7 @@ def all_asleep(policy: str, *, pinned: bool = False) -> PowerPlay:
     return play
 
 
-@pytest.mark.parametrize("policy", sorted(energy_policies()))
+@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all()))
 @pytest.mark.parametrize(("more", "cpu"), [(ASKS, 1), (PINNED.format(cores=2), 2)], ids=["a device", "cores"])
 def test_a_start_is_promised_the_sleeping_host_that_has_what_it_needs(policy: str, more: str, cpu: int) -> None:
     play = all_asleep(policy, pinned="PIN" in more)
@@ -56,7 +56,7 @@ def test_a_start_is_promised_the_sleeping_host_that_has_what_it_needs(policy: st
     assert abs(play.cloud.clock.now_s() - start_s) <= 15
 
 
-@pytest.mark.parametrize("policy", sorted(energy_policies()))
+@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all()))
 def test_so_it_is_where_hosts_without_the_device_are_on(policy: str) -> None:
     play = play_with()
     others = [play.submit() for _ in range(2)]

@@ -6,14 +6,14 @@ import click
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
 from one_preempt.policy_registry import (
-    allocation_policies,
-    backfilling_policies,
-    dispatch_policies,
-    energy_policies,
-    host_selections,
-    image_staging_policies,
-    preemption_policies,
-    queue_orders,
+    ALLOCATION_POLICIES,
+    BACKFILLING_POLICIES,
+    DISPATCH_POLICIES,
+    ENERGY_POLICIES,
+    HOST_SELECTIONS,
+    IMAGE_STAGING_POLICIES,
+    PREEMPTION_POLICIES,
+    QUEUE_ORDERS,
 )
 
 
@@ -22,19 +22,24 @@ from one_preempt.policy_registry import (
 def policies_command(as_json: bool) -> None:
     """List the policies of all families, from preemption to dispatch."""
     families = (
-        ("preemption", "Preemption policies", "who is preempted", preemption_policies().values()),
-        ("queue order", "Queue orders", "which request is next", queue_orders().values()),
-        ("backfilling", "Backfilling policies", "who may overtake", backfilling_policies().values()),
-        ("energy", "Energy policies", "when hosts wake and sleep", energy_policies().values()),
-        ("host selection", "Host selections", "which host is chosen", host_selections().values()),
-        ("image staging", "Image staging policies", "when images are transferred", image_staging_policies().values()),
+        ("preemption", "Preemption policies", "who is preempted", PREEMPTION_POLICIES.all().values()),
+        ("queue order", "Queue orders", "which request is next", QUEUE_ORDERS.all().values()),
+        ("backfilling", "Backfilling policies", "who may overtake", BACKFILLING_POLICIES.all().values()),
+        ("energy", "Energy policies", "when hosts wake and sleep", ENERGY_POLICIES.all().values()),
+        ("host selection", "Host selections", "which host is chosen", HOST_SELECTIONS.all().values()),
+        (
+            "image staging",
+            "Image staging policies",
+            "when images are transferred",
+            IMAGE_STAGING_POLICIES.all().values(),
+        ),
         (
             "workload allocation",
             "Workload allocation policies",
             "what each cluster gets",
-            allocation_policies().values(),
+            ALLOCATION_POLICIES.all().values(),
         ),
-        ("dispatch", "Dispatch policies", "which cluster gets the next request", dispatch_policies().values()),
+        ("dispatch", "Dispatch policies", "which cluster gets the next request", DISPATCH_POLICIES.all().values()),
     )
     if as_json:
         write_json(

@@ -16,7 +16,12 @@ from one_preempt.configuration.choices import policy_faults
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.errors import OnePreemptError
-from one_preempt.policy_registry import backfilling_policy, energy_policy, preemption_policy, queue_order_policy
+from one_preempt.policy_registry import (
+    BACKFILLING_POLICIES,
+    ENERGY_POLICIES,
+    PREEMPTION_POLICIES,
+    QUEUE_ORDERS,
+)
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
@@ -175,7 +180,7 @@ def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> 
 def _with_queue(settings: Settings, queue: str | None) -> Settings:
     if queue is None:
         return settings
-    return msgspec.structs.replace(settings, queue_order=queue_order_policy(queue).name)
+    return msgspec.structs.replace(settings, queue_order=QUEUE_ORDERS.named(queue).name)
 
 
 def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
@@ -185,7 +190,7 @@ def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
     backfilling = asked.backfilling or tuple(of_scenario[1]) or (asked.settings.time.backfilling,)
     named = list(
         dict.fromkeys(
-            (preemption_policy(policy).name, backfilling_policy(name).name, energy, queue)
+            (PREEMPTION_POLICIES.named(policy).name, BACKFILLING_POLICIES.named(name).name, energy, queue)
             for policy, name, energy, queue in product(policies, backfilling, _energy_policies(asked), _queues(asked))
         )
     )
@@ -195,7 +200,7 @@ def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
 
 def _queues(asked: Asked) -> tuple[str | None, ...]:
     """Those to compare; one alone is that of all."""
-    names = tuple(queue_order_policy(name).name for name in asked.queues)
+    names = tuple(QUEUE_ORDERS.named(name).name for name in asked.queues)
     return names if len(set(names)) > 1 else (None,)
 
 
@@ -203,7 +208,7 @@ def _energy_policies(asked: Asked) -> tuple[str | None, ...]:
     """Those to compare, or the configured one; none where the configuration lets nobody sleep."""
     power = asked.settings.power
     if power.mode == "enforce" and power.hosts:
-        return tuple(energy_policy(name).name for name in asked.energy_policies or (power.policy,))
+        return tuple(ENERGY_POLICIES.named(name).name for name in asked.energy_policies or (power.policy,))
     if asked.energy_policies:
         raise click.UsageError(
             "no host would sleep: hand hosts over in a configuration (power.hosts) with power.mode: enforce, "

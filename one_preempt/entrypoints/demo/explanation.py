@@ -11,7 +11,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import CandidateSet, Plan, Preemption
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.entrypoints.demo.story import Candidate, Decision
-from one_preempt.policy_registry import preemption_policies, preemption_policy
+from one_preempt.policy_registry import PREEMPTION_POLICIES
 
 
 def explained(preemption: Preemption, state: ClusterState, settings: Settings) -> Decision:
@@ -19,7 +19,7 @@ def explained(preemption: Preemption, state: ClusterState, settings: Settings) -
     names = {lease_id: lease.terms.name for lease_id, lease in state.leases.items()}
     choices = {
         name: _victims_in(decide(state, policies(settings, name)), preemption.preemptor_lease_id)
-        for name in preemption_policies()
+        for name in PREEMPTION_POLICIES.all()
     }
     candidates = tuple(_candidate(candidate, choices, names) for candidate in preemption.considered)
     (chosen,) = (candidate for candidate in candidates if preemption.policy in candidate.chosen_by)
@@ -56,8 +56,9 @@ def _candidate(candidate: CandidateSet, choices: Mapping[str, tuple[int, ...]], 
 
 def _why(policy: str, chosen: Candidate, candidates: tuple[Candidate, ...], median_s: float) -> str:
     affordable = sum(candidate.overhead_s <= median_s for candidate in candidates)
+    rule = PREEMPTION_POLICIES.named(policy).description
     return (
-        f"{policy}: {preemption_policy(policy).description}. The median is {median_s:.1f} s. Of the {affordable} sets "
+        f"{policy}: {rule}. The median is {median_s:.1f} s. Of the {affordable} sets "
         f"that cost no more, {' + '.join(chosen.leases)} is the cheapest one with the fewest leases. To stop, resume "
         f"and re-schedule its {chosen.vms} VMs costs {chosen.overhead_s:.1f} s."
     )

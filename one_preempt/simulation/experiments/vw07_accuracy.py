@@ -11,7 +11,7 @@ from one_preempt.core.image_staging.link import Link
 from one_preempt.core.image_staging.staged_in_turn import staged_as_asked
 from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
 from one_preempt.core.model.time import MS_PER_S
-from one_preempt.policy_registry import image_staging_policy
+from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import (
     Figures,
@@ -117,7 +117,7 @@ def simulate(task: Task) -> Figures:
     """How accurate the workspaces of a trace are under a policy."""
     kind, reading = task.point.split(" ")
     transfers = trace(kind, reading, task.replication)
-    found = accuracies(staged_as_asked(transfers, Link(0), image_staging_policy(task.policy)))
+    found = accuracies(staged_as_asked(transfers, Link(0), IMAGE_STAGING_POLICIES.named(task.policy)))
     return {
         MEAN: mean(found),
         LEAST: min(found),

@@ -16,7 +16,7 @@ from one_preempt.core.image_staging.admission import (
 )
 from one_preempt.core.image_staging.planned_images import peak_disk_mb
 from one_preempt.core.model.time import MS_PER_S
-from one_preempt.policy_registry import image_staging_policy
+from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import (
     Figures,
@@ -108,7 +108,7 @@ def requests(reading: Reading, replication: int) -> Iterator[WorkspaceRequest]:
 def rules(reading: Reading, policy: str) -> StagingRules:
     """The testbed under a policy."""
     name, _, reuse = policy.partition(" ")
-    return StagingRules(image_staging_policy(name), PLACES, MEGABIT_PER_S, reading.unit, reuses=bool(reuse))
+    return StagingRules(IMAGE_STAGING_POLICIES.named(name), PLACES, MEGABIT_PER_S, reading.unit, reuses=bool(reuse))
 
 
 def simulate(task: Task) -> Figures:

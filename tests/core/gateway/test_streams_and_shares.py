@@ -21,11 +21,11 @@ from one_preempt.core.gateway.shares import (
 from one_preempt.core.gateway.streams import GivenStream, HostRoom, Stream, ZoneMeasure, measured, with_given
 from one_preempt.core.gateway.vm_runs import Counted, Stay, VmRun, by_token, requests_in
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.policy_registry import allocation_policies, allocation_policy
+from one_preempt.policy_registry import ALLOCATION_POLICIES
 
 NOW_S, HOUR_S = 1_800_000_000, 3600
 WEEK_S = 7 * 24 * HOUR_S
-PAP, BCF = allocation_policy("pap"), allocation_policy("bcf")
+PAP, BCF = ALLOCATION_POLICIES.named("pap"), ALLOCATION_POLICIES.named("bcf")
 
 
 def run(
@@ -187,7 +187,7 @@ def test_the_work_of_external_requests_is_observed_or_else_what_was_asked() -> N
 
 def test_every_policy_gives_shares_that_add_up_to_one() -> None:
     question = Question((zone("a"), zone("b", 128, 3, 4.0), zone("c", 256, 9, 8.0, speed=0.5)), EXTERNAL)
-    for policy in allocation_policies().values():
+    for policy in ALLOCATION_POLICIES.all().values():
         answer = asked(policy, question, FullZones.LEAVE_OUT)
         assert answer.why_not == ""
         assert math.fsum(answer.shares.values()) == pytest.approx(1), policy.name

@@ -21,10 +21,10 @@ from one_preempt.core.image_staging.planned_images import (
     shared_image,
 )
 from one_preempt.core.image_staging.slot_fitting import fitted
-from one_preempt.policy_registry import image_staging_policy
+from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
 from tests.core.image_staging.drawn_transfers import slots
 
-EDF, EDF_JIT = image_staging_policy("EDF"), image_staging_policy("EDF/JIT")
+EDF, EDF_JIT = IMAGE_STAGING_POLICIES.named("EDF"), IMAGE_STAGING_POLICIES.named("EDF/JIT")
 PLACES = {0: 2, 1: 2, 2: 1}
 # A megabyte takes 8 ms, so that 1 MB to 3 MB take 8 to 24 of the 200 ms over which reservations start.
 RATE = 1000

@@ -14,10 +14,10 @@ from one_preempt.core.image_staging.link import Link, link_from
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
 from one_preempt.core.image_staging.staged_in_turn import staged_as_asked
 from one_preempt.core.image_staging.transfer import Span, StagedTransfer, Transfer, transfer_ms
-from one_preempt.policy_registry import image_staging_policies, image_staging_policy
+from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
 from tests.core.image_staging.drawn_transfers import NOW_MS, links, reserved_transfers, slots, transfer
 
-EDF, EDF_JIT, FIFO = map(image_staging_policy, ("EDF", "EDF/JIT", "FIFO"))
+EDF, EDF_JIT, FIFO = map(IMAGE_STAGING_POLICIES.named, ("EDF", "EDF/JIT", "FIFO"))
 SERIAL = (EDF, EDF_JIT, FIFO)
 
 
@@ -138,7 +138,7 @@ def test_edf_does_not_know_what_comes(transfers: list[Transfer], link: Link) -> 
     assert staged_as_asked(transfers, link, EDF) == EDF.stage(transfers, link)
 
 
-@pytest.mark.parametrize("name", sorted(image_staging_policies()))
+@pytest.mark.parametrize("name", sorted(IMAGE_STAGING_POLICIES.all()))
 @given(
     reserved_transfers(6, NOW_MS + 30),
     reserved_transfers(4, NOW_MS + 30),
@@ -148,7 +148,7 @@ def test_edf_does_not_know_what_comes(transfers: list[Transfer], link: Link) -> 
 def test_what_happens_until_an_instant_does_not_depend_on_what_is_asked_for_later(
     name: str, reserved: list[Transfer], others: list[Transfer], link: Link, at_ms: int
 ) -> None:
-    policy = image_staging_policy(name)
+    policy = IMAGE_STAGING_POLICIES.named(name)
     # The transfers of one lease are all asked for with it: here each is of a lease of its own.
     both = [
         *(replace(one, owner=one.id) for one in reserved),
@@ -203,7 +203,7 @@ def test_naive_strategies_begin_at_instants_of_their_own_and_share() -> None:
     ]
     link = Link(NOW_MS)
     ends = {
-        name: slots(image_staging_policy(name).stage(three, link))
+        name: slots(IMAGE_STAGING_POLICIES.named(name).stage(three, link))
         for name in ("job-style", "JIT", "JIT-workspace", "aggressive")
     }
     assert ends["job-style"] == dict.fromkeys((1, 2, 3), (1100, 1130))
@@ -243,6 +243,6 @@ def test_an_image_of_the_paper_takes_48_seconds() -> None:
 
 
 def test_the_policies_of_the_paper_are_there() -> None:
-    found = image_staging_policies()
+    found = IMAGE_STAGING_POLICIES.all()
     assert {"EDF", "EDF/JIT", "FIFO", "job-style", "JIT", "JIT-workspace", "aggressive"} <= set(found)
     assert [name for name, one in found.items() if one.plans_slots] == ["EDF", "EDF/JIT", "FIFO"]

@@ -23,7 +23,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 from one_preempt.gateway.measuring import MeasuringRules, looked, question, shares
 from one_preempt.gateway_composition import measuring_rules, open_gateway_ledger, open_zones
-from one_preempt.policy_registry import allocation_policies
+from one_preempt.policy_registry import ALLOCATION_POLICIES
 
 LONGEST_SAID = 300
 NO_ANSWER = "-"
@@ -76,7 +76,7 @@ def _known(settings: Settings, *, afresh: bool) -> Known:
         problems.append("there is no ledger yet: gateway run makes it when it starts")
     away = _measured_now(settings, rules, tokens, measures, now_s, problems) if afresh else {}
     put = question(measures, away, requests, rules, now_s)
-    answers = tuple(asked(policy, put, rules.full_zones) for policy in allocation_policies().values())
+    answers = tuple(asked(policy, put, rules.full_zones) for policy in ALLOCATION_POLICIES.all().values())
     try:
         return Known(put, answers, in_force, shares(put, rules, now_s), "", tuple(problems))
     except NoShares as error:
