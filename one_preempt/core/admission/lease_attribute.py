@@ -89,11 +89,12 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> LeaseTerms | MalformedLease:
 def _by_known_key(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     found = {key.upper(): text.strip() for key, text in items}
     if not found.keys() <= _KNOWN_KEYS:
-        names = ", ".join([quoted(key) for key, _ in items if key.upper() not in _KNOWN_KEYS][:3])
-        raise _Unreadable("lease-unknown-key", f"LEASE has the unknown key {names}; it may have {', '.join(_KEYS)}")
+        unknown = [quoted(key) for key, _ in items if key.upper() not in _KNOWN_KEYS]
+        keys = f"key{'s' if len(unknown) > 1 else ''} {', '.join(unknown[:3])}"
+        raise _Unreadable("lease-unknown-key", f"LEASE has the unknown {keys}; it may have {', '.join(_KEYS)}")
     if len(found) < len(items):
-        keys = [key.upper() for key, _ in items]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        written = [key.upper() for key, _ in items]
+        twice = next(key for key in written if written.count(key) > 1)
         raise _Unreadable("lease-repeated-key", f"{twice} is written twice in LEASE: keep one")
     return found
 
@@ -150,7 +151,7 @@ def _name(text: str) -> str:
     if _NAME.fullmatch(text) is None:
         raise _Unreadable(
             "lease-name",
-            f"NAME {quoted(text)} is not usable: 1 to 64 letters, digits and _ . : - (a letter or digit first)",
+            f"NAME {quoted(text)} is not usable: write 1 to 64 letters, digits and _ . : - (a letter or digit first)",
         )
     return text
 
