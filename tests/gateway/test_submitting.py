@@ -240,7 +240,7 @@ def test_the_gateway_finds_it_by_itself(world: Federation) -> None:
     ("options", "code", "told"),
     [
         (("--template", "worker"), 2, "Missing option '--type'"),
-        (("--type", "BE-SUSPENDABLE"), 2, "name either --template or --file"),
+        (("--type", "BE-SUSPENDABLE"), 2, "give either --template or --file"),
         (("--template", "0", "--type", "BE-SUSPENDABLE"), 2, "write the --template by its name"),
         (("--template", "worker", "--type", "BEST"), 2, "BEST"),
         (("--template", "worker", "--type", "BE-SUSPENDABLE", "--size", "3"), 2, "NAME"),

@@ -164,6 +164,7 @@ def test_its_failures_speak_of_the_gateway(
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("UPDATE gateway_requests SET document = '{}'")
         messages.append(told(lambda: ledger.request(1)))
+        connection.execute("ALTER TABLE leases DROP COLUMN paused_vm_ids")
         connection.execute("UPDATE alembic_version SET version_num = '0008'")
         messages.append(told(open_ledger))
         connection.execute("UPDATE alembic_version SET version_num = '0999'")
@@ -201,6 +202,7 @@ def test_a_database_of_the_former_schema_gets_the_tables(url: str, database: Pat
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         for table in ("requests", "balances", "documents"):
             connection.execute(f"DROP TABLE gateway_{table}")
+        connection.execute("ALTER TABLE leases DROP COLUMN paused_vm_ids")
         connection.execute("UPDATE alembic_version SET version_num = '0008'")
     with pytest.raises(LeaseStoreError, match="stop the gateway, make a backup, and run: one-preempt db upgrade"):
         SqlGatewayLedger(url, makes=False)

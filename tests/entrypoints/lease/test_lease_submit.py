@@ -204,7 +204,7 @@ def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) 
         ((*OF_AN_HOUR, "--deadline", "+00:30:00"), "cannot be met: with DURATION 01:00:00 it would have to start"),
         ((*TYPE, "--deadline", "+x"), "--deadline: '+x' is not usable: write +hours:minutes:seconds"),
         ((*TYPE, "--wait", "--timeout", "nan"), "Invalid value for '--timeout': 'nan' is no number"),
-        ((*TYPE, "--file", "x"), "name either --template or --file"),
+        ((*TYPE, "--file", "x"), "give either --template or --file"),
         (TYPE[:0], "Missing option '--type'"),
     ],
     ids=str,

@@ -64,7 +64,7 @@ def gateway_submit(
     ONE_AUTH, and are yours.
     """
     if (template is None) == (file is None):
-        raise click.UsageError("name either --template or --file: what the VMs are made of")
+        raise click.UsageError("give either --template or --file: the VMs are created from it")
     if template is not None and template.isdecimal():
         raise click.UsageError("zones number their VM templates differently: write the --template by its name")
     asked = asked_terms(options, SystemClock().now_s())
