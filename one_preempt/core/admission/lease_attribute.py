@@ -90,8 +90,10 @@ def _by_known_key(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     found = {key.upper(): text.strip() for key, text in items}
     if not found.keys() <= _KNOWN_KEYS:
         unknown = [quoted(key) for key, _ in items if key.upper() not in _KNOWN_KEYS]
-        keys = f"key{'s' if len(unknown) > 1 else ''} {', '.join(unknown[:3])}"
-        raise _Unreadable("lease-unknown-key", f"LEASE has the unknown {keys}; it may have {', '.join(_KEYS)}")
+        what = f"LEASE has the unknown keys {', '.join(unknown[:3])}"
+        if len(unknown) == 1:
+            what = f"LEASE has the unknown key {unknown[0]}"
+        raise _Unreadable("lease-unknown-key", f"{what}; it may have {', '.join(_KEYS)}")
     if len(found) < len(items):
         written = [key.upper() for key, _ in items]
         twice = next(key for key in written if written.count(key) > 1)
