@@ -33,8 +33,9 @@ from one_preempt.core.phases.preempting.preemption_end import (
     obstacle_of,
     over,
 )
-from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
+from one_preempt.core.phases.preempting.preemptor_places import placed_after, placed_anywhere, places_after
 from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
+from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
@@ -43,9 +44,10 @@ from one_preempt.core.victims import has_left, is_resting
 
 
 def continue_preemptions(draft: PlanDraft) -> None:
-    """Take each open preemption one step further; the oldest first."""
-    for number, open_preemption in enumerate(draft.state.preemptions):
-        later = [one.preemption for one in draft.state.preemptions[number + 1 :]]
+    """Take each open preemption one step further, the oldest first; last those of which nobody is leaving yet."""
+    in_turn = sorted(draft.state.preemptions, key=lambda one: not _has_begun(draft, one.preemption))
+    for number, open_preemption in enumerate(in_turn):
+        later = [one.preemption for one in in_turn[number + 1 :]]
         with draft.room.beside(lent_room(draft, open_preemption.preemption, later)):
             _continue(draft, open_preemption)
 
@@ -65,6 +67,9 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         end = obstacle_of(draft, open_preemption, outstanding)
         if end is None and not is_due(draft, lease):
             end = _prepare(draft, preemption, lease, outstanding)
+        elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease):
+            # It has its room already: none is to be given back.
+            return
         elif end is None and outstanding:
             end = _keep_victims_leaving(draft, preemption, lease, outstanding)
         elif end is None:
@@ -73,6 +78,33 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         draft.ended.append(end)
         if lease is not None and not any(vm.host_id is not None for vm in draft.members(lease)):
             _give_back(draft, preemption, lease, by_others=end.reason.code == TAKEN_BY_THEN)
+
+
+def _has_begun(draft: PlanDraft, preemption: Preemption) -> bool:
+    """Some victim was told to leave, or leaves, and is not only being warned or waiting for its turn."""
+    vms = draft.state.snapshot.vms
+    return any(
+        is_under_way(draft, preemption, one) or (one.vm_id in vms and not may_be_sent_out(vms[one.vm_id]))
+        for one in preemption.victims
+    )
+
+
+def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease) -> bool:
+    """Nobody has to leave any more, and nobody was told to yet; it starts where there is room now."""
+    vms = [draft.state.snapshot.vms[placement.vm_id] for placement in preemption.placements]
+    if _has_begun(draft, preemption) or not all(vm.may_be_deployed for vm in vms):
+        return False
+    if hindrance_of(draft, lease, vms) is not None:
+        return False
+    text = "there is room for it by now, and nobody has been told to leave yet"
+    # Those who were to leave are counted among those who stay.
+    draft.ended.append(give_up(preemption, "room-elsewhere", text))
+    placed = placed_anywhere(draft, lease, vms)
+    if isinstance(placed, Unplaced):
+        draft.ended.pop()
+        return False
+    start(draft, lease, vms, placed)
+    return True
 
 
 def _give_back(draft: PlanDraft, preemption: Preemption, lease: Lease, *, by_others: bool) -> None:

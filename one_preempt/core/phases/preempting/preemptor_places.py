@@ -123,8 +123,13 @@ def placed_after(
     The placements are charged to the draft's room.
     """
     placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
-    if not isinstance(placed, Unplaced):
-        return placed
+    return placed_anywhere(draft, lease, waiting) if isinstance(placed, Unplaced) else placed
+
+
+def placed_anywhere(
+    draft: PlanDraft, lease: Lease, waiting: Sequence[VirtualMachine]
+) -> tuple[Placement, ...] | Unplaced:
+    """Wherever there is room for its VMs, for as long as they stay, beside what is promised; it is charged."""
     now_s = draft.state.now_s
     end_s = expected_end_s(draft, lease, waiting, now_s)
     anywhere = partial(draft.matchmaker.place_together, waiting, draft.room, limited=False)
