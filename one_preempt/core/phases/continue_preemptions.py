@@ -25,6 +25,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import lent_room
 from one_preempt.core.phases.preempting.preemption_end import (
     TAKEN_BY_THEN,
+    begins_s,
     give_up,
     is_due,
     is_open_for_long,
@@ -136,7 +137,7 @@ def _has_lost_a_host(draft: PlanDraft, stays: Iterable[Stay]) -> bool:
 
 
 def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> PreemptionEnd | None:
-    """Have its victims leave before its START; the timeline keeps the room, and where it goes is settled then."""
+    """Have its victims leave before its time comes; the timeline keeps the room, and where it goes is settled then."""
     full = _keep_targets(draft, preemption, outstanding)
     if full is not None:
         return full
@@ -149,7 +150,7 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     # Who has left may return elsewhere: it may be long until the START, and what rests in place is not asked here.
     here = {one.lease_id for one in preemption.victims if one in outstanding or is_resting(draft.state.snapshot, one)}
     draft.busy_leases.update({lease.id, *here})
-    start_at_s = lease.terms.start_at_s or 0
+    start_at_s = begins_s(draft, lease)
     draft.wake_by(start_at_s)
     if outstanding and _take_turns(draft, preemption, outstanding) > start_at_s:
         warn_of_late_leavers(draft, lease, start_at_s)

@@ -72,8 +72,17 @@ def obstacle_of(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: 
 
 
 def is_due(draft: PlanDraft, lease: Lease) -> bool:
-    """Its START has come, or it has none that was promised."""
-    return lease.verdict is not Verdict.ACCEPTED or (lease.terms.start_at_s or 0) <= draft.state.now_s
+    """Its time has come, or it was promised none."""
+    return begins_s(draft, lease) <= draft.state.now_s
+
+
+def begins_s(draft: PlanDraft, lease: Lease) -> int:
+    """When what was promised a time begins: at its START, or in its first slot before a DEADLINE; 0 for others."""
+    if lease.verdict is not Verdict.ACCEPTED:
+        return 0
+    written = draft.state.reservations.get(lease.id, ())
+    has_slot = lease.terms.deadline_at_s is not None and bool(written) and written[0].firm
+    return written[0].start_at_s if has_slot else lease.terms.start_at_s or 0
 
 
 def lost_host(draft: PlanDraft, preemption: Preemption) -> PreemptionEnd | None:
@@ -175,9 +184,7 @@ def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: l
     leaving = [(vms[victim.vm_id], victim.method) for victim in preemption.victims if victim.vm_id in vms]
     left_by_s = _asked_at_s(draft, open_preemption, outstanding) + leaves_s(draft, leaving)
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
-    if lease is None or lease.verdict is not Verdict.ACCEPTED:
-        return left_by_s
-    return max(left_by_s, lease.terms.start_at_s or 0)
+    return left_by_s if lease is None else max(left_by_s, begins_s(draft, lease))
 
 
 def _asked_at_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> int:
