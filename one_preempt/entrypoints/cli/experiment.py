@@ -167,7 +167,8 @@ def show(result: ExperimentResult) -> None:
         # "PEMP kWh" is one of several figures of PEMP: of whom a row says none it has no place among them.
         told = [column for column in shown if " " in column]
         rows = [row for row in result.rows if not told or any(row[column] is not None for column in told)]
-        write_table(result.name, shown, ([in_words(row[column]) for column in shown] for row in rows))
+        headings = [column.replace("_", " ") for column in shown]
+        write_table(result.name, headings, ([in_words(row[column]) for column in shown] for row in rows))
     if result.claims:
         write_table(f"{result.name}: claims", ("claim", "published", "ours", "holds"), map(_of_claim, result.claims))
 
