@@ -50,7 +50,8 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
         return None
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
-    kinds = kinds_of(state.snapshot, on_hosts(state.snapshot, lease))
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    kinds = kinds_of(state.snapshot, on_hosts(state.snapshot, lease) if lease.state is _PAUSED else vms)
     if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm, _ in kinds):
         return None
     return first_methods_of(state.snapshot, lease, kinds, policies.victims)

@@ -40,8 +40,9 @@ _leaves_by = attrgetter(
 )  # fmt: skip
 
 _ON_SUCH_HOSTS = "on hosts that take no VMs"
-_PAUSED, _FAILED = LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED
-_ON_HOSTS = frozenset({LeaseState.RUNNING, _PAUSED, _FAILED})
+_RUNNING, _PAUSED, _FAILED = LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED
+_IN_PART = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
+_MAY_HOLD_ROOM = _IN_PART | {_RUNNING, _PAUSED, _FAILED}
 
 
 class PossibleVictim(Struct, frozen=True):
@@ -91,10 +92,10 @@ def possible_victims(
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
         makes_room = time.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
-        if not (lease.terms.type.preemptable or makes_room) or lease.state not in _ON_HOSTS:
+        if not (lease.terms.type.preemptable or makes_room) or lease.state not in _MAY_HOLD_ROOM:
             continue
         vms = on_hosts(state.snapshot, lease)
-        if not vms:
+        if not vms or (lease.state in _IN_PART and not _holds_room_while_others_wait(lease, vms)):
             continue
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
@@ -111,9 +112,17 @@ def possible_victims(
 
 
 def on_hosts(snapshot: PoolSnapshot, lease: Lease) -> tuple[VirtualMachine, ...]:
-    """The VMs of a lease that hold its room: all, unless its owner has taken some of them off their hosts."""
+    """The VMs of a lease that hold its room: all that there are, as long as it runs."""
     vms = map(snapshot.vms.__getitem__, lease.vm_ids)
-    return tuple(vms) if lease.state is not _PAUSED else tuple([vm for vm in vms if vm.host_id is not None])
+    return tuple(vms) if lease.state is _RUNNING else tuple([vm for vm in vms if vm.host_id is not None])
+
+
+def _holds_room_while_others_wait(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    """Nothing of it is being started: some of it runs or is paused, and the rest of it waits, perhaps for ever.
+
+    Its owner can have a VM wait for what no host has.
+    """
+    return lease.promised_deadline_at_s is None and all(map(may_be_sent_out, vms))
 
 
 def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[int]:
@@ -240,7 +249,7 @@ def first_methods_of(
     if lease.state is _PAUSED and listed:
         out_of_rest = (listed[0], *_OUT_OF_REST.values())
         listed = tuple(method for method in listed if method not in MOVES and method is not _SUSPEND)
-    elif _SUSPEND in listed and not all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds):
+    elif _SUSPEND in listed and not _may_all_rest_in_place(snapshot, lease, kinds):
         listed = tuple(method for method in listed if method is not _SUSPEND)
     chosen: list[PreemptionMethod] = []
     for vm, count in kinds:
@@ -250,6 +259,11 @@ def first_methods_of(
             return None
         chosen += [first] * count
     return tuple(chosen)
+
+
+def _may_all_rest_in_place(snapshot: PoolSnapshot, lease: Lease, kinds: Sequence[tuple[VirtualMachine, int]]) -> bool:
+    is_whole = sum(count for _, count in kinds) == len(lease.vm_ids)
+    return is_whole and all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds)
 
 
 def kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:

@@ -118,7 +118,7 @@ def _movable(draft: PlanDraft) -> dict[int, Moving]:
     for one in possible:
         vms = one.vms
         method = method_to_move(draft, one.lease, vms[0])
-        if len(vms) == 1 and method is not None and _keeps_its_deadline(draft, one.lease, vms[0], method):
+        if len(one.lease.vm_ids) == 1 and method is not None and _keeps_its_deadline(draft, one.lease, vms[0], method):
             found[vms[0].id] = Moving(one.lease, vms[0], method)
     return found
 
