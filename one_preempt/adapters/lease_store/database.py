@@ -207,6 +207,8 @@ def writing_mend(path: Path, purpose: Purpose, error: OSError) -> str:
     except OSError:
         owner_uid = os.geteuid()
     if owner_uid == os.geteuid():
+        if path.is_file() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+            return f"chmod u+rw {path}"
         return f"its folder must exist and belong to the user that runs the {purpose.program}"
     owner, me = _user_name(owner_uid), _user_name(os.geteuid())
     mend = f"chown {me} {path}" if owner_uid == 0 else f"run this as {owner}"
