@@ -186,3 +186,14 @@ def test_caches_need_datastores_that_cache_and_hosts_that_let_us_in(
     said = found(site, transfer=transfer)
     assert [grade for grade, _ in said[2:]] == ["fail"] * len(cloud.hosts)
     assert "host node1 does not show what it holds: ssh does not let us in: oneadmin@node1: Permission" in said[2][1]
+
+
+@pytest.mark.parametrize("version", ["6.10.0", "7.0.0"])
+def test_caches_of_hosts_are_asked_for_in_vain_where_opennebula_has_none_yet(
+    site: Path, cloud: SimulatedCloud, version: str
+) -> None:
+    """What `check` then says must not be to switch them on."""
+    cloud.version = version
+    with_files(cloud, site)
+    (found_fail,) = [text for grade, text in found(site, transfer={"method": "tm-cache"}) if grade == "fail"]
+    assert found_fail == f"OpenNebula {version} has no caches on hosts, as tm-cache needs: 7.0.1 was the first"

@@ -146,7 +146,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield from judge_power_passwords(configuration, snapshot.hosts.values())
         yield from judge_power_of_hosts(settings, snapshot.hosts)
         yield from judge_reachable_power(settings, snapshot.hosts, transport)
-        yield from judge_images_on_hosts(settings, transport)
+        yield from judge_images_on_hosts(settings, transport, version)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")
 

@@ -26,6 +26,7 @@ NAMED = 5
 LOOKS_AT_ONCE = 8
 LONGEST_NAME = 60
 SEE = "see image_staging in docs/administrator/configure.md"
+FIRST_WITH_CACHES = (7, 0, 1)
 
 
 def judge_images(settings: Settings) -> Finding:
@@ -85,10 +86,19 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def judge_images_on_hosts(settings: Settings, transport: OnedTransport) -> Iterator[Finding]:
-    """Are there images to be brought, can their files be seen here, and do hosts let us look at what they hold?"""
+def judge_images_on_hosts(settings: Settings, transport: OnedTransport, version: str) -> Iterator[Finding]:
+    """Are there images to be brought, can their files be seen here, and do hosts let us look at what they hold?
+
+    `version` is oned's, as it says it: older ones have no caches.
+    """
     given = settings.image_staging.transfer
     if settings.image_staging.mode == "off" or given.method == "none":
+        return
+    if given.method == "tm-cache" and not _has_caches(version):
+        said = f"OpenNebula {printable(version.strip(), 40)}"
+        text = f"{said} has no caches on hosts, as tm-cache needs: 7.0.1 was the first"
+        mend = "write image_staging.transfer.method: command, with programs of yours, or image_staging.mode: off"
+        yield Finding(SUBJECT, Grade.FAIL, text, mend)
         return
     with closing(transport.another()) as for_images:
         storage = StoredImages(for_images)
@@ -101,6 +111,14 @@ def judge_images_on_hosts(settings: Settings, transport: OnedTransport) -> Itera
         carrier = make_carrier(given, storage)
         if carrier.looks and hosts:
             yield from _looks(carrier, hosts, images)
+
+
+def _has_caches(version: str) -> bool:
+    """Whether that version has them, or calls itself what nobody can compare."""
+    numbers = version.strip().split(".")[: len(FIRST_WITH_CACHES)]
+    if not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
+        return True
+    return tuple(map(int, numbers)) >= FIRST_WITH_CACHES
 
 
 def _files(given: ImageTransferSettings, images: ImagesById) -> Iterator[Finding]:
