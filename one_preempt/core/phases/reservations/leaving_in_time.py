@@ -6,7 +6,7 @@ else's time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from operator import add, sub
 
 from one_preempt.core.availability.lanes import Operation
@@ -211,10 +211,10 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
     largest = known.of(timeline.firm_stays, asked) if lasts else None
     if largest is None:
-        largest = tuple(_in_the_way(draft, lease, stay, there)[0])
+        largest = tuple(_in_the_way(draft, lease, stay, there, gone)[0])
         if lasts:
             known.keep(timeline.firm_stays, asked, largest, len(draft.state.leases))
-    leavers = _in_time_if_possible(draft, lease, stay, there, largest)
+    leavers = _in_time_if_possible(draft, lease, stay, there, gone, largest)
     if not draft.matched.hosts_have_devices or not any(vm.pci_requests for vm in draft.members(lease)):
         return leavers
     out = {vm.id for vm, _ in leavers}
@@ -223,15 +223,20 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
 
 
 def _in_time_if_possible(
-    draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay], leavers: Leaving
+    draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay], gone: Set[int], leavers: Leaving
 ) -> Leaving:
-    """Others in place of `leavers` where these could not have left by the start of a stay, and those can."""
+    """Others in place of `leavers` where these could not have left by the start of a stay, and those can.
+
+    Not where any of them is leaving already: he has his room until he has left, whoever else leaves.
+    """
     if stay.start_s <= draft.state.now_s or not leaves_late(draft, leavers, stay.start_s):
+        return leavers
+    if gone and any(draft.state.lease_of_vm[vm.id] in gone for vm, _ in leavers):
         return leavers
     prompt = [one for one in there if not leaves_late(draft, vms_leaving(one), stay.start_s)]
     if not prompt:
         return leavers
-    others, is_enough = _in_the_way(draft, lease, stay, there, prompt)
+    others, is_enough = _in_the_way(draft, lease, stay, there, gone, prompt)
     return others if is_enough and not leaves_late(draft, others, stay.start_s) else leavers
 
 
@@ -240,9 +245,13 @@ def _in_the_way(
     lease: Lease,
     stay: Stay,
     there: Sequence[GivingWay],
+    gone: Set[int],
     among: Sequence[GivingWay] | None = None,
 ) -> tuple[Leaving, bool]:
-    """Who of those `there` leaves, None: of all of them, `among` these alone; and whether that is enough."""
+    """Who of those `there` leaves, None: of all of them, `among` these alone; and whether that is enough.
+
+    Those who are `gone`, by lease id, leave already.
+    """
     left = firm_room_left(draft, lease, stay, there)
     leaving: list[tuple[GivingWay, list[_Part]]] = []
     for one in sorted(there if among is None else among, key=_largest_first):
@@ -259,7 +268,7 @@ def _in_the_way(
             leaving.append((one, in_the_way))
             _change(in_the_way, add)
     # The largest of all is not always the one that leaves most where it is needed.
-    for at in leaving[:-1]:
+    for at in [at for at in leaving[:-1] if at[0].lease.id not in gone]:
         _change(at[1], sub)
         if any(amount < 0 for parts, from_s, _ in at[1] for amount in parts[from_s]):
             _change(at[1], add)
