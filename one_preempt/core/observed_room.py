@@ -66,7 +66,9 @@ NO_ROOM = LeaseRoom()
 
 def is_return_promised(lease: Lease) -> bool:
     """It was suspended as often as it may be, and is best effort (SR11). What never had to leave does not return, nor
-    is what has had its DURATION owed a return."""
+    is what has had its DURATION owed a return, or is paused in part: who of it will return when is up to its owner."""
+    if lease.paused_vm_ids:
+        return False
     return is_guarded(lease) and lease.preemptions > 0 and lease.terms.type.best_effort and not lease.is_served
 
 
@@ -75,7 +77,7 @@ def has_promised_start(lease: Lease, *, accepted: bool) -> bool:
     # An advance reservation that has run and gave way is best effort from then on, if its type says so. Who has had his
     # DURATION has had what he was promised: if his VM is resumed, nobody knows until when to keep room for it.
     still_counts = (lease.terms.deadline_at_s is not None or lease.preempted_by is None) and not lease.is_served
-    if accepted and still_counts and lease.terms.asks_for_time and not lease.terms.at_once:
+    if accepted and still_counts and not lease.paused_vm_ids and lease.terms.asks_for_time and not lease.terms.at_once:
         return True
     return is_return_promised(lease)
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import Action, ActionKind
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
-from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
+from one_preempt.core.model.virtual_machine import LockLevel, VmState
+from one_preempt.core.verify.recount import (
+    ARRIVALS,
+    DEPARTURES,
+    LEGAL_STATES,
+    Recount,
+    Rule,
+    Violation,
+    is_kept_out,
+)
 
 _MOVING = ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}
 _HOLD, _UNLOCKED = VmState.HOLD, LockLevel.NONE
@@ -189,12 +197,8 @@ def _what_was_paused_is_left_to_its_owner(recount: Recount) -> Iterator[Violatio
             continue
         for action in starts:
             vm = recount.vms.get(action.vm_id)
-            if vm is not None and _is_kept_out(lease, vm):
+            if vm is not None and is_kept_out(lease, vm):
                 yield Violation("paused-by-owner", f"{action.id}: VM {vm.id} was paused by its owner before it left")
-
-
-def _is_kept_out(lease: Lease, vm: VirtualMachine) -> bool:
-    return vm.id in lease.paused_vm_ids and vm.state_name in ("STOPPED", "UNDEPLOYED")
 
 
 def _guests_are_shut_down_by_leave(recount: Recount) -> Iterator[Violation]:
@@ -225,7 +229,7 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
         for vm_id in lease.vm_ids:
             vm = recount.vms[vm_id]
             waits = vm_id not in starting and vm.may_be_deployed and vm_id not in tried
-            if waits and not _is_kept_out(lease, vm):
+            if waits and not is_kept_out(lease, vm):
                 yield Violation("gang-torn", f"lease {lease.id} would start without its VM {vm_id}")
 
 

@@ -15,7 +15,7 @@ from one_preempt.core.verify.lease_over_time import (
     left_s,
     recorded,
 )
-from one_preempt.core.verify.recount import Recount, Rule, Violation
+from one_preempt.core.verify.recount import Recount, Rule, Violation, is_kept_out
 
 _REFUSED = LeaseState.REFUSED
 _REFUSED_OFTEN = 18
@@ -145,7 +145,8 @@ def _hosts_of_slot(recount: Recount, lease: Lease, slot: Reservation) -> Iterato
     if not slot.host_ids and not slot.firm:
         return
     vms = [recount.vms[vm_id] for vm_id in lease.vm_ids]
-    if len(slot.host_ids) not in (len(vms), sum(vm.host_id is None for vm in vms)):
+    to_start = sum(vm.host_id is None and not is_kept_out(lease, vm) for vm in vms)
+    if len(slot.host_ids) not in (len(vms), to_start):
         yield Violation(
             "booked-hosts", f"{len(slot.host_ids)} hosts are booked for the {len(vms)} VMs of lease {lease.id}"
         )

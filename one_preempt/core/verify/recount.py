@@ -216,4 +216,9 @@ class Recount:
         return found
 
 
+def is_kept_out(lease: Lease, vm: VirtualMachine) -> bool:
+    """Its owner had paused it when it left its host, and has not resumed it: it starts with nobody."""
+    return vm.id in lease.paused_vm_ids and vm.state_name in ("STOPPED", "UNDEPLOYED")
+
+
 Rule = Callable[[Recount], Iterator[Violation]]

@@ -13,7 +13,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.verify.host_requirements import Residents
-from one_preempt.core.verify.recount import Recount, Rule, Violation
+from one_preempt.core.verify.recount import Recount, Rule, Violation, is_kept_out
 from one_preempt.core.verify.vm_group_rules import role_of
 
 UNSUITED = "unsuited-host"
@@ -96,8 +96,9 @@ def _known_hosts(recount: Recount, lease: Lease) -> set[int]:
 
 
 def _placed(recount: Recount, lease: Lease, slot: Reservation) -> Iterator[tuple[int, int]]:
-    """Which VM is promised which host: all of the lease, or those of it that are on none."""
-    vm_ids = [vm_id for vm_id in lease.vm_ids if recount.vms[vm_id].host_id is None]
+    """Which VM is promised which host: all of the lease, or those of it that are on none and wait for one."""
+    vms = [recount.vms[vm_id] for vm_id in lease.vm_ids]
+    vm_ids = [vm.id for vm in vms if vm.host_id is None and not is_kept_out(lease, vm)]
     if len(slot.host_ids) == len(lease.vm_ids):
         vm_ids = list(lease.vm_ids)
     # That it is one host a VM is a rule of its own.
