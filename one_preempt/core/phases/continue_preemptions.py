@@ -68,7 +68,7 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         end = obstacle_of(draft, open_preemption, outstanding)
         if end is None and not is_due(draft, lease):
             end = _prepare(draft, preemption, lease, outstanding)
-        elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease):
+        elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease, outstanding):
             # It has its room already: none is to be given back.
             return
         elif end is None and outstanding:
@@ -83,27 +83,30 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
 
 def _has_begun(draft: PlanDraft, preemption: Preemption) -> bool:
     """Some victim was told to leave, or leaves, and is not only being warned or waiting for its turn."""
-    vms = draft.state.snapshot.vms
-    return any(
-        is_under_way(draft, preemption, one) or (one.vm_id in vms and not may_be_sent_out(vms[one.vm_id]))
-        for one in preemption.victims
-    )
+    return any(is_under_way(draft, preemption, one) or _is_leaving(draft, one) for one in preemption.victims)
 
 
-def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease) -> bool:
-    """Nobody has to leave any more, and nobody was told to yet; it starts where there is room now."""
+def _is_leaving(draft: PlanDraft, victim: Victim) -> bool:
+    vm = draft.state.snapshot.vms.get(victim.vm_id)
+    return vm is not None and not may_be_sent_out(vm)
+
+
+def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> bool:
+    """Nobody has to leave any more, and nobody was told to yet, or all are seen to; it starts where there is room now.
+
+    Of a gang that leaves nobody is left behind.
+    """
     vms = [draft.state.snapshot.vms[placement.vm_id] for placement in preemption.placements]
-    if _has_begun(draft, preemption) or not all(vm.may_be_deployed for vm in vms):
+    has_begun = _has_begun(draft, preemption)
+    if has_begun and not all(_is_leaving(draft, victim) for victim in outstanding):
         return False
-    if hindrance_of(draft, lease, vms) is not None:
+    if not all(vm.may_be_deployed for vm in vms) or hindrance_of(draft, lease, vms) is not None:
         return False
-    text = "there is room for it by now, and nobody has been told to leave yet"
-    # Those who were to leave are counted among those who stay.
-    draft.ended.append(give_up(preemption, "room-elsewhere", text))
-    placed = placed_anywhere(draft, lease, vms)
+    meanwhile = "those who leave for it are still there" if has_begun else "nobody has been told to leave yet"
+    placed = placed_anywhere(draft, lease, vms, outstanding)
     if isinstance(placed, Unplaced):
-        draft.ended.pop()
         return False
+    draft.ended.append(give_up(preemption, "room-elsewhere", f"there is room for it by now, and {meanwhile}"))
     start(draft, lease, vms, placed)
     return True
 

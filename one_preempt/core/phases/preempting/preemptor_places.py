@@ -127,13 +127,20 @@ def placed_after(
 
 
 def placed_anywhere(
-    draft: PlanDraft, lease: Lease, waiting: Sequence[VirtualMachine]
+    draft: PlanDraft, lease: Lease, waiting: Sequence[VirtualMachine], staying: Sequence[Victim] = ()
 ) -> tuple[Placement, ...] | Unplaced:
-    """Wherever there is room for its VMs, for as long as they stay, beside what is promised; it is charged."""
-    now_s = draft.state.now_s
+    """Wherever there is room for its VMs, for as long as they stay, beside what is promised; it is charged.
+
+    Those who are `staying` count as if they did for all that time, though they are on their way out.
+    """
+    now_s, index = draft.state.now_s, draft.state.hosts.index_by_id
     end_s = expected_end_s(draft, lease, waiting, now_s)
     anywhere = partial(draft.matchmaker.place_together, waiting, draft.room, limited=False)
-    with draft.room.capped(firm_ceiling(draft, lease, now_s, end_s)):
+    free_then = firm_ceiling(draft, lease, now_s, end_s)
+    if free_then is not None:
+        for vm, host_id in ((draft.state.snapshot.vms[one.vm_id], one.host_id) for one in staying):
+            free_then[index[host_id]] -= (vm.cpu_centi, vm.memory_mib)
+    with draft.room.capped(free_then):
         placed = placed_beside(draft, lease, waiting, end_s, anywhere)
     if not isinstance(placed, Unplaced):
         elsewhere = stay_of_placed(draft, lease, waiting, placed, end_s)
