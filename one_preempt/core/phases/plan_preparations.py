@@ -16,13 +16,13 @@ from one_preempt.core.phases.reservations.promised import promised_leases, stand
 def plan_preparations(draft: PlanDraft) -> None:
     """Lay what must be done before each accepted reservation into the lanes, the last to start first.
 
-    Nobody leaves for one that has lost a host, and could not start on those that are left.
+    Nobody leaves for one that has lost a host, and could not start on those that are left, nor for who preempts nobody.
     """
     now_s = draft.state.now_s
     waiting = [lease for lease in promised_leases(draft) if lease.state is LeaseState.WAITING]
     first = [(standing_stays(draft, lease)[:1], lease) for lease in waiting]
     coming = [(stay, lease) for stays, lease in first for stay in stays if stay.start_s > now_s]
     alone = alone_from_the_start(draft, [stay for stay, _ in coming])
-    disturbed = [(stay, lease) for stay, lease in coming if lease.id not in alone]
+    disturbed = [(stay, lease) for stay, lease in coming if lease.preempts and lease.id not in alone]
     for stay, lease in sorted(disturbed, key=lambda one: (-one[0].start_s, one[1].id)):
         prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))

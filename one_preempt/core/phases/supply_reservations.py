@@ -106,7 +106,7 @@ def _still_needed(
 
 def _leave_in_time(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     """Those in the way can leave in what is left until the start; else a boot is the surer way."""
-    leaving = who_must_leave(draft, lease, stay)
+    leaving = who_must_leave(draft, lease, stay) if lease.preempts else ()
     if not leaving:
         return not is_taken(draft, lease, stay)
     time = draft.policies.time

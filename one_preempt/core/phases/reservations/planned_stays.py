@@ -93,9 +93,9 @@ def earliest_beside_promises_s(draft: PlanDraft, lease: Lease, whole_s: int | No
 def leaving_lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
     """How long, in seconds, those need who would have to leave and cannot have left by its start; 0: there is time.
 
-    Where there is, their leaving is laid into the lanes.
+    Where there is, their leaving is laid into the lanes. Nobody leaves for who preempts nobody.
     """
-    leaving = who_must_leave(draft, lease, stay)
+    leaving = who_must_leave(draft, lease, stay) if lease.preempts else ()
     spared_s = max(0, spared_until_s(draft, leaving) - draft.state.now_s)
     # Also where nobody has to leave: what was laid down for another stay of it is not needed then.
     if prepare(draft, lease.id, stay.start_s, leaving, draft.state.now_s + spared_s) is not None:
