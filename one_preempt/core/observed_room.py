@@ -76,8 +76,10 @@ def has_promised_start(lease: Lease, *, accepted: bool) -> bool:
     """A reservation decides about its next start, not the queue: an accepted one, or that of its return (SR11)."""
     # An advance reservation that has run and gave way is best effort from then on, if its type says so. Who has had his
     # DURATION has had what he was promised: if his VM is resumed, nobody knows until when to keep room for it.
-    still_counts = (lease.terms.deadline_at_s is not None or lease.preempted_by is None) and not lease.is_served
-    if accepted and still_counts and not lease.paused_vm_ids and lease.terms.asks_for_time and not lease.terms.at_once:
+    # Of what was sent out and is paused in part, who will return is up to its owner.
+    returns_by_deadline = lease.terms.deadline_at_s is not None and not lease.paused_vm_ids
+    still_counts = (returns_by_deadline or lease.preempted_by is None) and not lease.is_served
+    if accepted and still_counts and lease.terms.asks_for_time and not lease.terms.at_once:
         return True
     return is_return_promised(lease)
 
