@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from contextlib import suppress
 
@@ -10,6 +11,24 @@ from one_preempt.configuration.settings import LogSettings
 from one_preempt.errors import OnePreemptError
 
 LOGGER = logging.getLogger("one_preempt")
+LINE = "%(asctime)s %(levelname)s %(message)s"
+
+# From this level on a line has this priority of syslog; what is below all of them is for debugging.
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+_DEBUG_PRIORITY = 7
+
+
+class JournalFormatter(logging.Formatter):
+    """Lines with the prefix by which systemd's journal knows their priority (`journalctl -p warning`); it removes that.
+
+    Each line of a longer text has it, for the journal takes lines one by one.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text as usual, with its priority before each line."""
+        reached = (priority for level, priority in _PRIORITIES if record.levelno >= level)
+        prefix = f"<{next(reached, _DEBUG_PRIORITY)}>"
+        return "\n".join(prefix + line for line in super().format(record).splitlines())
 
 
 class StandardErrorLog(logging.StreamHandler):  # type: ignore[type-arg]
@@ -42,7 +61,16 @@ def log_to(log: LogSettings) -> None:
         handler = file or StandardErrorLog()
     except OSError as error:
         raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(JournalFormatter(LINE) if file is None and _goes_to_the_journal() else logging.Formatter(LINE))
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(log.level.upper())
     LOGGER.propagate = False
+
+
+def _goes_to_the_journal() -> bool:
+    """Is standard error what systemd has connected with its journal, and was not redirected since?"""
+    try:
+        stream = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"

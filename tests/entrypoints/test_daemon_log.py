@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +46,20 @@ def test_a_line_that_can_be_written_nowhere_is_lost_in_silence(
     monkeypatch.setattr(sys, "stderr", closed)
     log_to(LogSettings(file=file))
     LOGGER.warning("VM 7 waits")
+
+
+@pytest.mark.parametrize("is_journal", [True, False])
+def test_the_journal_and_nobody_else_reads_the_priority_of_each_line(
+    is_journal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "stderr").open("w") as stderr:
+        stream = os.fstat(stderr.fileno())
+        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino + (not is_journal)}")
+        log_to(LogSettings(level="debug"))
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+            LOGGER.log(level, "two\nlines")
+    lines = (tmp_path / "stderr").read_text().splitlines()
+    assert len(lines) == 10
+    found = [re.findall(r"^<([0-7])>", line) for line in lines]
+    assert found == ([[one] for one in "7766443322"] if is_journal else [[]] * 10)
