@@ -203,7 +203,9 @@ class _ClaimReader:
             elif not may_give_way(self._recount, lease):
                 found += self._claims_on((*runs, *starts), self._now_s, until_s)
             elif self._best_effort_stays and not has_outlived_its_duration(lease, self._now_s):
-                found += self._until_preempted((*runs, *starts), until_s, planned=planned)
+                resting = self._recount.books.resting_ids
+                stay = [(vm, host_id) for vm, host_id in (*runs, *starts) if vm.id not in resting]
+                found += self._until_preempted(stay, until_s, planned=planned)
             rest = {vm.id for vm in vms if vm.host_id is None and vm.id not in arrivals}
             if rest:
                 # Not all of the gang is there: its slots are still to come, and what has begun of them for the rest.
