@@ -35,7 +35,7 @@ from tests.core.recounted_cluster import (
 )
 
 ON = (HostState.MONITORED,)
-BOUNDS = PowerBounds(handed_over=frozenset({0, 1}), floor=1, most_booting=1, boot_s=120)
+BOUNDS = PowerBounds(handed_over=frozenset({0, 1}), floor=1, most_booting=1, boots_s={0: 120, 1: 999})
 BEGUN = PowerSequence(0, "host-0", PowerPhase.DISABLING, NOW_S, "idle", "nobody is on it")
 DISABLE = HostPowerStep(0, "host-0", PowerStepKind.DISABLE, "idle", "nobody is on it", ON, must_be_empty=True)
 BEGIN = replace(plan(), power_sequences=(BEGUN,), power_steps=(DISABLE,))
@@ -261,9 +261,7 @@ def test_no_more_sleeping_hosts_are_promised_than_can_boot_until_then(
         (Reservation(one.id, NOW_S + in_s, NOW_S + in_s + 60, (host_id,), firm=True),)
         for one, in_s, host_id in ((first, first_in_s, 0), (new, new_in_s, 1))
     ]
-    known = KnownPower(
-        {one.host_id: one for one in sleepers}, capacities=capacities, bounds=replace(BOUNDS, quickest_boot_s=120)
-    )
+    known = KnownPower({one.host_id: one for one in sleepers}, capacities=capacities, bounds=BOUNDS)
     asleep = replace(
         cluster((OFFLINE, in_state(HostState.OFFLINE, 1)), (waiting(7), waiting(8)), (first, new)),
         power=known,

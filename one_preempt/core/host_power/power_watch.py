@@ -90,8 +90,6 @@ def _names(host: Host | None) -> tuple[str, str] | None:
 
 
 def _bounds(hosts: Iterable[Host], rules: PowerRules) -> PowerBounds:
-    """The hosts handed over, and the longest and shortest boot of these, with what was chosen."""
-    found = [host for host in hosts if rules.is_handed_over(host)]
-    boots_s = [rules.power_of(host).boot_s for host in found]
-    handed_over = frozenset(host.id for host in found)
-    return PowerBounds(handed_over, rules.floor, rules.most_booting, max(boots_s, default=0), min(boots_s, default=0))
+    """The hosts handed over, and how long each of these boots, with what was chosen."""
+    boots_s = {host.id: rules.power_of(host).boot_s for host in hosts if rules.is_handed_over(host)}
+    return PowerBounds(frozenset(boots_s), rules.floor, rules.most_booting, boots_s)

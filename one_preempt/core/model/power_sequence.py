@@ -204,14 +204,18 @@ class PowerReport(Struct, frozen=True):
 class PowerBounds(Struct, frozen=True):
     """What holds whatever is decided: which hosts may be switched, how many of them stay on, how many boot at once.
 
-    `boot_s`, `quickest_boot_s`: how long the slowest and the quickest of them take to boot.
+    `boots_s`: how long each of these hosts takes to boot, by host id.
     """
 
     handed_over: frozenset[int] = frozenset()
     floor: int = 0
     most_booting: int = 0
-    boot_s: int = 0
-    quickest_boot_s: int = 0
+    boots_s: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def quickest_boot_s(self) -> int:
+        """How long the quickest of them takes to boot; 0 where there is none."""
+        return min(self.boots_s.values(), default=0)
 
 
 class KnownPower(Struct, frozen=True):

@@ -88,7 +88,7 @@ def _only_what_failed_loses_its_power(recount: Recount) -> Iterator[Violation]:
 
 
 def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
-    """Nobody is sent to a host, or was promised it within the time of a boot, that goes to sleep."""
+    """Nobody is sent to a host, or was promised it within the time of its boot, that goes to sleep."""
     going = {one.host_id for one in recount.plan.power_steps if one.kind in _TO_SLEEP}
     if not going:
         return
@@ -99,15 +99,17 @@ def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
         coming.update({one.host_id: f"preemption {preemption.id}" for one in preemption.placements})
     # For whom room is being made elsewhere the hosts that he was promised are free.
     elsewhere = {one.preemptor_lease_id for one in going_on}
-    soon_s = recount.state.now_s + recount.state.power.bounds.boot_s
+    now_s, boots_s = recount.state.now_s, recount.state.power.bounds.boots_s
+    woken_by_s = {host_id: now_s + boots_s.get(host_id, 0) for host_id in going}
     for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - elsewhere:
         lease = recount.state.leases.get(lease_id)
         if lease is None or _has_its_hosts(recount, lease) or _is_best_effort_by_now(recount, lease):
             continue
         for slot in recorded(recount, lease, planned=True):
-            is_near = slot.start_at_s <= soon_s and (slot.end_at_s or soon_s + 1) > recount.state.now_s
-            if slot.firm and is_near and _has_all_hosts(recount, slot, going):
-                coming.update(dict.fromkeys(slot.host_ids, f"lease {lease_id}"))
+            near = [one for one in going.intersection(slot.host_ids) if slot.start_at_s <= woken_by_s[one]]
+            is_over = slot.end_at_s is not None and slot.end_at_s <= now_s
+            if slot.firm and near and not is_over and _has_all_hosts(recount, slot, going):
+                coming.update(dict.fromkeys(near, f"lease {lease_id}"))
     for host_id in sorted(going & {one for one in coming if one is not None}):
         yield Violation("power-promised", f"host {host_id} goes to sleep, and {coming[host_id]} needs it")
 
