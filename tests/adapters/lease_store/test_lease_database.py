@@ -322,9 +322,9 @@ def test_a_file_of_another_user_is_named_with_its_owner_and_the_mend(
 @for_root
 def test_an_own_file_that_was_closed_is_to_be_opened_again(folder_of_nobody: Path) -> None:
     file = folder_of_nobody / "leases.db"
+    SqlLeaseStore(f"sqlite:///{file}").close()
+    file.chmod(0o400)  # as a backup that nobody should change, put back with its mode
     with as_nobody():
-        SqlLeaseStore(f"sqlite:///{file}").close()
-        file.chmod(0o400)  # as a backup that nobody should change, put back with its mode
         assert refusal_of(f"sqlite:///{file}").endswith(f"Permission denied; chmod u+rw {file}")
 
 
