@@ -92,6 +92,15 @@ def test_files_of_the_source_that_the_documents_name_exist() -> None:
                 assert [*ROOT.glob(span), *(ROOT / "one_preempt").glob(span)], f"{path.name}: {span} does not exist"
 
 
+def test_files_that_the_documents_name_without_their_folder_exist() -> None:
+    folders = ("one_preempt", "tests", "benchmarks", "packaging", "docs")
+    names = {file.name for folder in folders for file in (ROOT / folder).rglob("*.py")}
+    for path in DOCUMENTS:
+        code = "\n".join(code_of(path))
+        missing = set(re.findall(r"(?<![\w./*])\w+\.py\b", code)) - names
+        assert not missing, f"{path.name}: {sorted(missing)} do not exist"
+
+
 # -- commands --------------------------------------------------------------------------------------------
 
 
