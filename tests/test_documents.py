@@ -246,6 +246,21 @@ def test_configurations_in_the_documents_can_be_read(path: Path, text: str) -> N
     policies(parse_settings(text, str(path)))
 
 
+# A key of scenario files.
+NO_KEYS = {"leases.images"}
+
+
+def test_keys_of_the_configuration_that_the_documents_name_exist() -> None:
+    sections = {key.partition(".")[0] for key in KEYS if "." in key}
+    known = {key.replace("[]", "") for key in KEYS}
+    known |= NO_KEYS | {key[: found.start()] for key in known for found in re.finditer(r"\.", key)}
+    for path in DOCUMENTS:
+        for span in CODE_SPAN.findall(prose(path)):
+            named = re.match(r"([a-z_]+)\.[a-z_\[\].]+(?=$|[:\s])", span)
+            if named is not None and named[1] in sections and ".db" not in span and not span.endswith(".py"):
+                assert named[0].replace("[]", "") in known, f"{path.name}: there is no key {named[0]}"
+
+
 def test_the_commented_examples_of_the_shipped_configuration_can_be_read() -> None:
     text = SHIPPED.read_text()
     for key in ("rules", "rights"):
