@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
-from one_preempt.core.memory import known_choices
+from one_preempt.core.memory import remembered_choices
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.phases.preempting.room_made import CHOICES_A_REQUEST
 from one_preempt.core.preemption.victim_choice import choose_victims
@@ -42,7 +42,7 @@ def test_who_cannot_be_helped_costs_no_search_while_nothing_changes(tmp_path: Pa
     state = reconcile(snapshot, ledger, admission_rules(settings), scenario_reader.NOW_S).state
     memory, searches = DecisionMemory(), []
     for cycle in range(3):
-        with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
+        with patch.object(remembered_choices, "choose_victims", wraps=choose_victims) as chooses:
             plan = decide(replace(state, now_s=scenario_reader.NOW_S + cycle), rules, memory)
         assert {one.reason.code for one in plan.refusals} == {"datastore-full"}
         searches.append(chooses.call_count)

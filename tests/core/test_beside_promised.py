@@ -17,9 +17,9 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.phases.devices_and_groups import beside_promised, tries_per_owner
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
-from one_preempt.core.phases.devices_and_groups.known_promises import known_promises, promises_near
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of
 from one_preempt.core.phases.devices_and_groups.matched_then import need_matching
+from one_preempt.core.phases.devices_and_groups.promises_ahead import promises_ahead, promises_near
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.moves import another_host
@@ -42,7 +42,7 @@ def lacking_at(
 def lacks_by_trial(draft: PlanDraft, lease_id: int) -> str | None:
     lease = draft.state.leases[lease_id]
     stay = draft.timeline.stays[lease_id][0]
-    near = beside_promised._with_those_near(draft, known_promises(draft), lease, stay)
+    near = beside_promised._with_those_near(draft, promises_ahead(draft), lease, stay)
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
     looks = [lacking_at(draft, near, at_s, arrivals(draft)) for at_s in instants]
     code = next((those[vm_id] for those in looks for vm_id in lease.vm_ids if vm_id in those), None)

@@ -15,7 +15,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.decision_memory import DecisionMemory
-from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import there_at

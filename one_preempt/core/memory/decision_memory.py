@@ -12,18 +12,18 @@ from one_preempt.core.host_power.hosts_to_come import ExpectedHosts
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
-from one_preempt.core.memory.known_choices import KnownChoices
-from one_preempt.core.memory.known_giving_way import KnownGivingWay
-from one_preempt.core.memory.known_lacks import KnownLacks
-from one_preempt.core.memory.known_leavers import KnownLeavers
-from one_preempt.core.memory.known_queue import KnownQueue
-from one_preempt.core.memory.known_rooms import KnownRooms
-from one_preempt.core.memory.known_searches import KnownSearches
-from one_preempt.core.memory.known_wakings import KnownWakings
-from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.memory.lease_concerns import LeaseConcerns
-from one_preempt.core.memory.standing_answers import StandingAnswers
-from one_preempt.core.memory.stays_ahead import StaysAhead
+from one_preempt.core.memory.remembered_answers import RememberedAnswers
+from one_preempt.core.memory.remembered_choices import RememberedChoices
+from one_preempt.core.memory.remembered_giving_way import RememberedGivingWay
+from one_preempt.core.memory.remembered_lacks import RememberedLacks
+from one_preempt.core.memory.remembered_leavers import RememberedLeavers
+from one_preempt.core.memory.remembered_queue import RememberedQueue
+from one_preempt.core.memory.remembered_rooms import RememberedRooms
+from one_preempt.core.memory.remembered_searches import RememberedSearches
+from one_preempt.core.memory.remembered_stays import RememberedStays
+from one_preempt.core.memory.remembered_wakings import RememberedWakings
+from one_preempt.core.memory.remembered_ways_out import RememberedWaysOut
 from one_preempt.core.overhead.learned import Learner
 
 
@@ -34,20 +34,20 @@ class DecisionMemory(Struct, eq=False):
     """
 
     concerns: LeaseConcerns = field(default_factory=LeaseConcerns)
-    queue: KnownQueue = field(default_factory=KnownQueue)
-    rooms: KnownRooms = field(default_factory=KnownRooms)
+    queue: RememberedQueue = field(default_factory=RememberedQueue)
+    rooms: RememberedRooms = field(default_factory=RememberedRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
-    ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
-    giving_way: KnownGivingWay = field(default_factory=KnownGivingWay)
-    leavers: KnownLeavers = field(default_factory=KnownLeavers)
-    choices: KnownChoices = field(default_factory=KnownChoices)
-    searches: KnownSearches = field(default_factory=KnownSearches)
-    stays_ahead: StaysAhead = field(default_factory=StaysAhead)
+    ways_out: RememberedWaysOut = field(default_factory=RememberedWaysOut)
+    giving_way: RememberedGivingWay = field(default_factory=RememberedGivingWay)
+    leavers: RememberedLeavers = field(default_factory=RememberedLeavers)
+    choices: RememberedChoices = field(default_factory=RememberedChoices)
+    searches: RememberedSearches = field(default_factory=RememberedSearches)
+    stays_ahead: RememberedStays = field(default_factory=RememberedStays)
     # Who has too few places elsewhere to move aside, and who is suited by all hosts of its stays.
-    crowded: StandingAnswers = field(default_factory=StandingAnswers)
-    suited: StandingAnswers = field(default_factory=StandingAnswers)
-    wakings: KnownWakings = field(default_factory=KnownWakings)
-    lacks: KnownLacks = field(default_factory=KnownLacks)
+    crowded: RememberedAnswers = field(default_factory=RememberedAnswers)
+    suited: RememberedAnswers = field(default_factory=RememberedAnswers)
+    wakings: RememberedWakings = field(default_factory=RememberedWakings)
+    lacks: RememberedLacks = field(default_factory=RememberedLacks)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

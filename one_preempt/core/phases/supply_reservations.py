@@ -14,7 +14,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion
-from one_preempt.core.memory.known_wakings import Wakings
+from one_preempt.core.memory.remembered_wakings import Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft

@@ -18,19 +18,12 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.devices import serves
 from one_preempt.core.matching.gang import what_it_asks
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.devices_and_groups.known_promises import (
-    guests_near,
-    known_promises,
-    matched_promises,
-    promises_near,
-    rows_with_promises,
-)
 from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     MatchedPromises,
@@ -38,6 +31,13 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import (
     groups_of,
 )
 from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
+from one_preempt.core.phases.devices_and_groups.promises_ahead import (
+    guests_near,
+    promises_ahead,
+    promises_if_any,
+    promises_near,
+    rows_with_promises,
+)
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
     Arrival,
     arrivals,
@@ -74,7 +74,7 @@ def placed_beside(
     `place` puts VMs of `lease` on hosts now, among these rows where a mask is given, and charges the draft's room. What
     is refused to one that waits `in_queue` is said to others that wait there and ask for the same.
     """
-    promises = matched_promises(draft)
+    promises = promises_if_any(draft)
     if promises is None or not need_matching(vms):
         return place(None)
     asked = _asked(draft, lease, vms, end_s) if in_queue else None
@@ -146,7 +146,7 @@ def _who_loses(
     leaving: Set[int] = frozenset(),
 ) -> tuple[MatchedPromise, str] | None:
     """The first promise that lacks something by these placements, and the code of what."""
-    promises = matched_promises(draft)
+    promises = promises_if_any(draft)
     if promises is None or not need_matching(vms):
         return None
     until_s = END_OF_TIME_S if end_s is None else end_s
@@ -201,7 +201,7 @@ def what_it_lacks(
 
     VMs that are to be `sent_out` for it will have left. Remembered as long as nobody comes or goes there.
     """
-    promises = matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
+    promises = promises_if_any(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
     if promises is None or len(stay.host_rows) != len(lease.vm_ids):
         return None
     near, leaving = _with_those_near(draft, promises, lease, stay), frozenset(vm.id for vm, _ in sent_out)
@@ -236,7 +236,7 @@ def who_has_its_devices(
     found: list[GivingWay] = []
     if not requests or not holders or len(stay.host_rows) != len(lease.vm_ids):
         return found
-    near, gone = _with_those_near(draft, known_promises(draft), lease, stay), set(leaving)
+    near, gone = _with_those_near(draft, promises_ahead(draft), lease, stay), set(leaving)
     arriving = [one.placement for one in arrivals(draft) if one.until_s > stay.start_s]
     active = [one for one in near if one.stay.start_s <= stay.start_s]
     ended = gone_by(draft, near, stay.start_s)
@@ -277,7 +277,7 @@ def _who_matter(
 
     Who meet may take something from each other, and nobody takes anything from who comes before him.
     """
-    promises, before = known_promises(draft), near[:own]
+    promises, before = promises_ahead(draft), near[:own]
     found, asked, met = {own}, [own], set[object]()
     on_row, beside = dict[int, list[int]](), dict[Set[int], tuple[list[int], set[int]]]()
     for place, one in enumerate(before):
@@ -326,7 +326,7 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
     rows = sorted({row for one in near for row in one.stay.host_rows})
     groups = sorted({group for one in near for group in one.groups})
     vms, there, those = snapshot.vms, {int(draft.state.hosts.ids[row]) for row in rows}, frozenset(groups)
-    giving, leaving, lease_of = known_promises(draft).giving, leaving_leases(draft), draft.state.lease_of_vm
+    giving, leaving, lease_of = promises_ahead(draft).giving, leaving_leases(draft), draft.state.lease_of_vm
     now_s = draft.state.now_s
     return (
         # Who began already is there from now on, since whenever.

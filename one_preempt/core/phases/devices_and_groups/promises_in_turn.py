@@ -14,9 +14,9 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.known_promises import guests_near, known_promises
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise
 from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
+from one_preempt.core.phases.devices_and_groups.promises_ahead import guests_near, promises_ahead
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.victims import has_overrun
@@ -42,7 +42,7 @@ def lacking_at_each(
     are sent out for one who comes. `near` are ascending. Where nobody ends from one instant to the next, only those are
     put on their hosts who come: each takes what it finds before the next, so all before them are as they were.
     """
-    room, known, found = draft.matched.room_then, known_promises(draft), list[tuple[int, Mapping[int, str]]]()
+    room, known, found = draft.matched.room_then, promises_ahead(draft), list[tuple[int, Mapping[int, str]]]()
     starts_s, untils_s = [one.stay.start_s for one in near], sorted(one.until_s for one in near)
     ends_s, of_arrivals_s = _guests_end_s(draft, near), sorted(one.until_s for one in arriving)
     of_guests_s, giving = sorted(ends_s.values()), _devices_to_be_had(draft, near)
@@ -84,7 +84,7 @@ def _devices_to_be_had(draft: PlanDraft, near: Sequence[MatchedPromise]) -> Mapp
     """By host id who has PCI devices there and could be made to leave, the lowest lease first."""
     if not any(one.lease.preempts for one in near):
         return {}
-    giving, lease_of, found = known_promises(draft).giving, draft.state.lease_of_vm, dict[int, list[VirtualMachine]]()
+    giving, lease_of, found = promises_ahead(draft).giving, draft.state.lease_of_vm, dict[int, list[VirtualMachine]]()
     for vm in guests_near(draft, near):
         if vm.pci_requests and vm.host_id is not None and lease_of.get(vm.id) in giving:
             found.setdefault(vm.host_id, []).append(vm)
@@ -109,7 +109,7 @@ def placed_in_turn(
     mark = room.checkpoint()
     _begin(room, there, leaving, gone)
     lacking = _put(room, promises, _devices_to_be_had(draft, promises), sends_nobody)
-    known_promises(draft).looked_at += sum(one.weight for one in promises)
+    promises_ahead(draft).looked_at += sum(one.weight for one in promises)
     room.rollback(mark)
     return lacking
 

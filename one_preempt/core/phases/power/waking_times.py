@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.host_power.hosts_to_come import last_switching_s
-from one_preempt.core.memory.known_wakings import Waking, Wakings
+from one_preempt.core.memory.remembered_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from one_preempt.core.memory.known_queue import QueuePlace, queue_key
 from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.memory.remembered_queue import QueuePlace, queue_key
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft

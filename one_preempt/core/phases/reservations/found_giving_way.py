@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 
 
 class FoundGivingWay(Struct):

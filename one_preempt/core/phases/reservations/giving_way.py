@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
 from one_preempt.core.phases.draft import PlanDraft

@@ -12,8 +12,8 @@ from operator import add, sub
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_giving_way import GivingWay
-from one_preempt.core.memory.known_leavers import InTheWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
+from one_preempt.core.memory.remembered_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine

@@ -14,7 +14,7 @@ from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
-from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState

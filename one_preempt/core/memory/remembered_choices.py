@@ -30,7 +30,7 @@ class _Known(Struct, frozen=True):
     answer: Choice | NoChoice
 
 
-class KnownChoices:
+class RememberedChoices:
     """The last answers for each of the leases for which somebody was to leave lately. Only speed depends on it."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ class GivingWay(Struct, frozen=True):
     ends_at_s: int | None
 
 
-class KnownGivingWay:
+class RememberedGivingWay:
     """What was last found of each lease. Only speed depends on it."""
 
     def __init__(self) -> None:

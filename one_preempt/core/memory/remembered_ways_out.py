@@ -21,7 +21,7 @@ class _Known(Struct, frozen=True):
     methods: tuple[PreemptionMethod, ...] | None
 
 
-class KnownWaysOut:
+class RememberedWaysOut:
     """What `ways_out` says of each lease that was asked about. Only speed depends on it."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ class _SearchedFor(Struct, frozen=True, eq=False):
         return len(matches) == len(self.matches) and all(map(is_, matches, self.matches)) and told == self.told
 
 
-class KnownSearches:
+class RememberedSearches:
     """The last search for each lease. Without it more is searched, and the same is found."""
 
     def __init__(self) -> None:

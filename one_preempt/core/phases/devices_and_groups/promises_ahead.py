@@ -15,7 +15,7 @@ from one_preempt.core.phases.reservations.giving_way import giving_way, preempti
 from one_preempt.core.phases.reservations.stays import vms_of_stay
 
 
-def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
+def promises_if_any(draft: PlanDraft) -> MatchedPromises | None:
     """What is known of them; None where there are none."""
     concerns_some = bool(draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts)
     if not (concerns_some or draft.has_matched):
@@ -23,10 +23,10 @@ def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
         return None
     if draft.matched.promises is None and (not concerns_some or next(_stays_ahead(draft), None) is None):
         return None
-    return known_promises(draft)
+    return promises_ahead(draft)
 
 
-def known_promises(draft: PlanDraft) -> MatchedPromises:
+def promises_ahead(draft: PlanDraft) -> MatchedPromises:
     """What is known of them, be there any or not; found out when first asked for."""
     if draft.matched.promises is None:
         giving = frozenset(one.lease.id for one in giving_way(draft))
@@ -54,7 +54,7 @@ def guests_near(draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[Virtua
 
 def _as_they_stand(draft: PlanDraft) -> MatchedPromises:
     """All promises, learned anew once a stay has changed."""
-    known = known_promises(draft)
+    known = promises_ahead(draft)
     under_way = len(draft.preemptions), len(draft.ended)
     as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts), *under_way)
     if as_of != known.as_of:

@@ -42,7 +42,7 @@ class _Known(Struct):
     firmly_more: _Amounts
 
 
-class KnownRooms:
+class RememberedRooms:
     """The rooms of all leases over the hosts of one cloud."""
 
     _known: dict[int, _Known]

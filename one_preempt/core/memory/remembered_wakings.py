@@ -39,7 +39,7 @@ class Wakings:
         return known[1:]
 
 
-class KnownWakings:
+class RememberedWakings:
     """The last answer. Only speed depends on it."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.decision_memory import DecisionMemory
-from one_preempt.core.memory.known_rooms import KnownRooms
-from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.memory.lease_concerns import LeaseConcerns
+from one_preempt.core.memory.remembered_rooms import RememberedRooms
+from one_preempt.core.memory.remembered_ways_out import RememberedWaysOut
 from one_preempt.core.model.access import Directory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState
@@ -175,7 +175,7 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
     first: list[Drawn],
     story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
 ) -> None:
-    cloud, rooms, alike, known_ways_out = Cloud(), KnownRooms(), AlikeHosts(), KnownWaysOut()
+    cloud, rooms, alike, remembered_ways_out = Cloud(), RememberedRooms(), AlikeHosts(), RememberedWaysOut()
     concerns = LeaseConcerns()
     maker: Matchmaker | None = None
     timeline: Timeline | None = None
@@ -198,8 +198,8 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
             timeline.observe(room, state.now_s, slots)
 
         for one in state.leases.values():
-            assert known_ways_out.of(state, POLICIES, one) == ways_out(state, POLICIES, one)
-        anew = KnownRooms().observed(state, POLICIES, RATES, resting, frozenset())
+            assert remembered_ways_out.of(state, POLICIES, one) == ways_out(state, POLICIES, one)
+        anew = RememberedRooms().observed(state, POLICIES, RATES, resting, frozenset())
         fresh_maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
         assert _said(room) == _said(anew)
         assert slots == AlikeHosts().slots(state, fresh_maker, anew)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class KnownLacks:
+class RememberedLacks:
     """The last answer for each lease that was promised devices, cores or a place. Only speed depends on it."""
 
     def __init__(self) -> None:

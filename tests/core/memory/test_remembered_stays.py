@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.stays_ahead import StaysAhead
+from one_preempt.core.memory.remembered_stays import RememberedStays
 
 HOSTS = 5
 
@@ -23,7 +23,7 @@ def stay(lease_id: int, start_s: int, rows: list[int]) -> Stay:
 
 @given(st.lists(st.tuples(stays_to_come, st.lists(last_ends, min_size=1, max_size=3)), min_size=1, max_size=3))
 def test_they_are_those_that_each_stay_for_itself_says(asked: list[tuple[list[Stay], list[list[int]]]]) -> None:
-    ahead = StaysAhead()
+    ahead = RememberedStays()
     for stays, several_ends in asked:
         for ends_s in several_ends:
             found = ahead.ending_before(stays, np.array(ends_s, dtype=np.int64))
@@ -35,4 +35,4 @@ def test_they_are_those_that_each_stay_for_itself_says(asked: list[tuple[list[St
 
 
 def test_who_leaves_in_the_second_in_which_the_stay_starts_is_not_there_any_more() -> None:
-    assert StaysAhead().ending_before([stay(1, 60, [0, 2])], np.array([60, 99, 0])) == [stay(1, 60, [0, 2])]
+    assert RememberedStays().ending_before([stay(1, 60, [0, 2])], np.array([60, 99, 0])) == [stay(1, 60, [0, 2])]

@@ -13,7 +13,7 @@ from one_preempt.core.model.cluster_state import IntArray
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 
 
-class StaysAhead:
+class RememberedStays:
     """The last stays that were asked about. Only speed depends on it.
 
     `_rows` are the hosts of all stays, stay after stay, and `_starts_s` when the stay of each of them starts;

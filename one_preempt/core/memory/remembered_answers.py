@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import is_
 
 
-class StandingAnswers:
+class RememberedAnswers:
     """The leases for which something was so, each with what it followed from. Only speed depends on it."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class QueuePlace(Struct, frozen=True):
         return self.request.demand.lease
 
 
-class KnownQueue:
+class RememberedQueue:
     """The places of all leases that wait."""
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import field
 from msgspec.structs import replace
 
-from one_preempt.core.memory.known_queue import KnownQueue
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
+from one_preempt.core.memory.remembered_queue import RememberedQueue
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
@@ -37,7 +37,7 @@ BOOTS_S = st.lists(st.sampled_from((0, 7)), min_size=5, max_size=5)
 @given(histories(), BOOTS_S)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_what_is_kept_is_what_would_be_found_anew(states: list[ClusterState], boots_s: list[int]) -> None:
-    concerns, kept = LeaseConcerns(), KnownQueue()
+    concerns, kept = LeaseConcerns(), RememberedQueue()
     for state, boot_s in zip(states, boots_s, strict=False):
         concerns.observe(state)
         waiting, vms = concerns.all(Concern.QUEUE), state.snapshot.vms
@@ -50,7 +50,7 @@ def test_what_is_kept_is_what_would_be_found_anew(states: list[ClusterState], bo
         places = kept.in_order(waiting, vms, POLICIES, rates, concerns.queue_number)
 
         assert kept.in_order(waiting, vms, POLICIES, rates, concerns.queue_number) is places
-        assert list(places) == list(KnownQueue().in_order(waiting, vms, POLICIES, rates))
+        assert list(places) == list(RememberedQueue().in_order(waiting, vms, POLICIES, rates))
         assert {place.lease.id for place in places} == waiting.keys()
         for place in places:
             asking = place.request.demand.vms
@@ -68,7 +68,7 @@ def test_a_place_says_who_is_to_start_and_whether_anything_but_room_may_be_missi
     concerns = LeaseConcerns()
     concerns.observe(state)
     rates = learn((), OverheadRates())
-    for place in KnownQueue().in_order(concerns.all(Concern.QUEUE), state.snapshot.vms, POLICIES, rates):
+    for place in RememberedQueue().in_order(concerns.all(Concern.QUEUE), state.snapshot.vms, POLICIES, rates):
         members = [state.snapshot.vms[vm_id] for vm_id in place.lease.vm_ids]
         off_hosts = [vm for vm in members if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
         somebodys_wish = not place.lease.explicit and any(vm.state is VmState.HOLD for vm in off_hosts)
@@ -84,7 +84,7 @@ def test_what_may_preempt_stands_before_all_that_may_not(states: list[ClusterSta
     concerns = LeaseConcerns()
     concerns.observe(states[-1])
     waiting = concerns.all(Concern.QUEUE)
-    places = KnownQueue().in_order(waiting, states[-1].snapshot.vms, POLICIES, learn((), OverheadRates()))
+    places = RememberedQueue().in_order(waiting, states[-1].snapshot.vms, POLICIES, learn((), OverheadRates()))
     preempting = [place.lease.preempts for place in places]
     assert preempting == sorted(preempting, reverse=True)
 
@@ -108,7 +108,7 @@ def test_a_queue_by_what_owners_have_used_is_the_same_whatever_was_kept(
 ) -> None:
     policies = replace(POLICIES, queue_order=FAIR_SHARE)
     rates = learn((), OverheadRates())
-    concerns, kept = LeaseConcerns(), KnownQueue()
+    concerns, kept = LeaseConcerns(), RememberedQueue()
     others: dict[int, tuple[Lease, Lease]] = {}
     for state, use in zip(states, uses, strict=False):
         leases = {}
@@ -126,7 +126,7 @@ def test_a_queue_by_what_owners_have_used_is_the_same_whatever_was_kept(
         waiting = concerns.all(Concern.QUEUE)
         places = kept.in_order(waiting, vms, policies, rates, concerns.queue_number, use)
         assert kept.in_order(waiting, vms, policies, rates, concerns.queue_number, use) is places
-        assert list(places) == list(KnownQueue().in_order(waiting, vms, policies, rates, None, use))
+        assert list(places) == list(RememberedQueue().in_order(waiting, vms, policies, rates, None, use))
         owners = [
             (not lease.preempts, use.by_group.get(lease.gid, 0), use.by_owner.get((lease.gid, lease.uid), 0))
             for lease in (one.lease for one in places)
@@ -143,7 +143,7 @@ def test_with_ten_thousand_waiting_the_queue_is_put_into_order_once_a_measuremen
         number: Lease(number, LeaseTerms(), one.uid, one.gid, (number,), LeaseState.WAITING, 0)
         for number, one in vms.items()
     }
-    kept = KnownQueue()
+    kept = RememberedQueue()
     uses = [MeasuredUse.of([row(1, 0, amount), row(2, 1, 500)]) for amount in (100, 200, 200, 900)]
     counts = []
     for use in uses:

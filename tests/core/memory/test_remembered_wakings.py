@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_wakings import KnownWakings, Waking, Wakings
+from one_preempt.core.memory.remembered_wakings import RememberedWakings, Waking, Wakings
 
 RULES, OTHER_RULES = object(), object()
 
@@ -33,7 +33,7 @@ many_stays = st.lists(
 
 @given(st.lists(st.tuples(st.sampled_from(range(3)), st.booleans(), st.integers(-2, 9)), max_size=12), st.data())
 def test_it_is_what_would_be_found_anew(happened: list[tuple[int, bool, int]], data: st.DataObject) -> None:
-    known, now_s = KnownWakings(), 0
+    known, now_s = RememberedWakings(), 0
     choices = [data.draw(many_stays) for _ in range(3)]
     for chosen, other, later_s in happened:
         now_s += later_s
@@ -55,7 +55,7 @@ def test_a_host_is_woken_for_whoever_starts_there_first() -> None:
 
 
 def test_what_was_found_is_asked_for_once_until_the_first_is_due() -> None:
-    known, asked, stays = KnownWakings(), list[int](), [stay(1, 20, (0,))]
+    known, asked, stays = RememberedWakings(), list[int](), [stay(1, 20, (0,))]
 
     def found_at(now_s: int) -> Wakings:
         def find() -> dict[int, Waking]:

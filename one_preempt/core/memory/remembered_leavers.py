@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -33,7 +33,7 @@ class _Known(Struct, frozen=True):
     leavers: Leavers
 
 
-class KnownLeavers:
+class RememberedLeavers:
     """The last answer for each lease that has a stay to come. Only speed depends on it."""
 
     def __init__(self) -> None:

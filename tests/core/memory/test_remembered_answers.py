@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from one_preempt.core.memory.standing_answers import StandingAnswers
+from one_preempt.core.memory.remembered_answers import RememberedAnswers
 
 
 def test_an_answer_holds_for_its_lease_and_the_very_objects_alone() -> None:
-    answers, at, equal = StandingAnswers(), object(), ([1], [1])
+    answers, at, equal = RememberedAnswers(), object(), ([1], [1])
     answers.keep(7, (equal[0], at), leases=10)
 
     assert answers.holds(7, (equal[0], at))
@@ -16,7 +16,7 @@ def test_an_answer_holds_for_its_lease_and_the_very_objects_alone() -> None:
 
 
 def test_no_more_answers_are_kept_than_of_twice_as_many_leases_as_there_are() -> None:
-    answers, at = StandingAnswers(), object()
+    answers, at = RememberedAnswers(), object()
     for lease_id in range(1000):
         answers.keep(lease_id, (at,), leases=10)
 

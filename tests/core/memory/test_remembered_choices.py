@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.memory import known_choices
-from one_preempt.core.memory.known_choices import REQUESTS_KEPT, KnownChoices
+from one_preempt.core.memory import remembered_choices
+from one_preempt.core.memory.remembered_choices import REQUESTS_KEPT, RememberedChoices
 from one_preempt.core.preemption import mlip, moml, mov
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import DEFAULT_LIMITS, PreemptableLease, PreemptionProblem, SearchLimits
@@ -48,7 +48,7 @@ def a_problem() -> PreemptionProblem:
 def test_the_answer_is_the_one_to_the_question(
     drawn: list[PreemptionProblem], asked: list[tuple[int, int, int, PreemptionPolicy, SearchLimits]]
 ) -> None:
-    known = KnownChoices()
+    known = RememberedChoices()
     for lease_id, number, asked_before, policy, limits in asked:
         problem = drawn[number % len(drawn)]
         assert known.of(lease_id, problem, policy, limits, asked_before) == choose_victims(problem, policy, limits)
@@ -78,9 +78,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_whatever_is_another_makes_it_another_question(what: str) -> None:
-    known, one, other = KnownChoices(), a_problem(), OTHERS[what]
+    known, one, other = RememberedChoices(), a_problem(), OTHERS[what]
     known.of(1, one, moml.POLICY, DEFAULT_LIMITS)
-    with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
+    with patch.object(remembered_choices, "choose_victims", wraps=choose_victims) as chooses:
         known.of(1, a_problem(), moml.POLICY, DEFAULT_LIMITS)
         assert chooses.call_count == 0
         known.of(1, other, moml.POLICY, DEFAULT_LIMITS)
@@ -88,9 +88,9 @@ def test_whatever_is_another_makes_it_another_question(what: str) -> None:
 
 
 def test_what_is_asked_on_is_known_as_well() -> None:
-    known = KnownChoices()
+    known = RememberedChoices()
     chain = [replace(A, leases=A.leases[:kept]) for kept in (2, 1, 0)]
-    with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
+    with patch.object(remembered_choices, "choose_victims", wraps=choose_victims) as chooses:
         for _ in range(3):
             for asked_before, problem in enumerate(chain):
                 known.of(1, problem, moml.POLICY, DEFAULT_LIMITS, asked_before)
@@ -98,11 +98,11 @@ def test_what_is_asked_on_is_known_as_well() -> None:
 
 
 def test_the_requests_that_were_looked_at_last_are_kept() -> None:
-    known, one, seldom = KnownChoices(), a_problem(), REQUESTS_KEPT + 2
+    known, one, seldom = RememberedChoices(), a_problem(), REQUESTS_KEPT + 2
     for lease_id in range(seldom):
         known.of(lease_id, one, moml.POLICY, DEFAULT_LIMITS)
         known.of(0, one, moml.POLICY, DEFAULT_LIMITS)
-    with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
+    with patch.object(remembered_choices, "choose_victims", wraps=choose_victims) as chooses:
         known.of(0, one, moml.POLICY, DEFAULT_LIMITS)
         known.of(seldom - 1, one, moml.POLICY, DEFAULT_LIMITS)
         assert chooses.call_count == 0
