@@ -22,12 +22,12 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.overhead.observe import Watch, observe_overheads
+from one_preempt.core.overhead.observe import observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
 from one_preempt.core.reconciliation.forgiven_starts import forgiven_starts
 from one_preempt.core.reconciliation.in_place import in_place
-from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
+from one_preempt.core.reconciliation.lease_records import RecordUpdate, adopted
 from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
 from one_preempt.core.reconciliation.reused_vm_ids import (
     actions_on_other_vms,
@@ -35,8 +35,8 @@ from one_preempt.core.reconciliation.reused_vm_ids import (
     said_of,
     without,
 )
-from one_preempt.core.reconciliation.served_time import Heard
 from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
+from one_preempt.core.reconciliation.watch import Watch
 
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
@@ -80,11 +80,9 @@ def reconcile(
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable, promised_at_s)
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
-    lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
-    told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
-    watch = Watch(now_s, last_at_s, heard)
+    watch = Watch(now_s, last_at_s, heard, ledger.vm_states)
     victims = frozenset([one for opened in ledger.preemptions for one in opened.preemption.victim_lease_ids])
-    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, victims, told)
+    update = RecordUpdate(snapshot, watch, settled.sent_out, resting, victims)
     updated = update.of(records)
     records.update(updated)
     forgiven = forgiven_starts(snapshot, ledger, records) if ledger.failed_actions else {}

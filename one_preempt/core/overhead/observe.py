@@ -10,10 +10,10 @@ for the models let one wait for the other (CCPE13 section 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
@@ -23,13 +23,8 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.settled_actions import SettledActions
+from one_preempt.core.reconciliation.watch import Watch
 
-# When a VM began to run must be known to within so many seconds,
-SHARP_S = 2
-# or to within such a part of what the operation took.
-SHARP_PART = 10
-
-_ACTIVE, _RUNS, _RUNNING = VmState.ACTIVE, LcmState.RUNNING, LcmState.RUNNING.name
 _RESUMED_FROM = frozenset({VmState.STOPPED.name, LcmState.PROLOG_RESUME.name, LcmState.BOOT_STOPPED.name})
 _SUSPENDED_IN = frozenset({LcmState.SAVE_SUSPEND.name, VmState.SUSPENDED.name})
 _WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
@@ -38,36 +33,6 @@ _BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
 _WAITED_IN = frozenset({VmState.PENDING.name, VmState.HOLD.name})
 _DEPLOY, _ACCEPTED, _BOOT, _MIGRATE = ActionKind.DEPLOY, Outcome.ACCEPTED, OverheadKind.BOOT, OverheadKind.MIGRATE
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
-
-
-class Watch(Struct, frozen=True):
-    """How sharply the cloud is watched: looked at now and before (None: not known), and what was heard in between.
-
-    `heard` is by (VM id, state name), as the event bus told it.
-    """
-
-    now_s: int
-    last_at_s: int | None = None
-    heard: Mapping[tuple[int, str], int] = field(default_factory=dict)
-
-    @property
-    def between_looks(self) -> dict[tuple[int, str], int]:
-        """What of it lies between the two looks: then VMs came into states in which they are seen now."""
-        since_s, now_s = self.last_at_s or 0, self.now_s
-        return {reached: at_s for reached, at_s in self.heard.items() if since_s < at_s < now_s}
-
-    def ran_at_s(self, vm: VirtualMachine, begin_s: int) -> int | None:
-        """When a VM that now runs, and did not at `begin_s`, began to; None where that is not known sharply."""
-        if vm.state is not _ACTIVE or vm.lcm_state != _RUNS:
-            return None
-        heard_at_s = self.heard.get((vm.id, _RUNNING))
-        if heard_at_s is not None and begin_s <= heard_at_s <= self.now_s:
-            return heard_at_s
-        if self.last_at_s is None or self.last_at_s > self.now_s:
-            return None
-        blur_s = self.now_s - max(self.last_at_s, begin_s)
-        end_s = self.now_s - blur_s // 2
-        return end_s if blur_s <= max(SHARP_S, (end_s - begin_s) // SHARP_PART) else None
 
 
 # What the memory of several VMs takes turns on: a datastore, with a host where it is not shared.

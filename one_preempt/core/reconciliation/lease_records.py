@@ -12,15 +12,12 @@ from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.virtual_machine import HistoryAction, LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import HistoryAction, VirtualMachine
 from one_preempt.core.reconciliation.in_place import was_in_place
 from one_preempt.core.reconciliation.paused_members import told_paused, with_paused
-from one_preempt.core.reconciliation.served_time import Heard, clocked
+from one_preempt.core.reconciliation.served_time import clocked
+from one_preempt.core.reconciliation.watch import Watch
 
-# After a longer pause than this, what happened in between is read off oned's own instants.
-WATCHED_S = 60
-_RUNNING = LcmState.RUNNING.name
-_DONE = VmState.DONE.name
 _ON_THE_WAY_OUT = (VmPhase.LEAVING, VmPhase.OUT)
 _WAYS_OUT = (HistoryAction.STOP, HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD)
 _IN_PLACE = (HistoryAction.SUSPEND,)
@@ -50,20 +47,16 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
 
 
 class RecordUpdate(Struct, frozen=True):
-    """What the records are held against: VMs and when they were seen, their states before, who was sent out or rests.
+    """What the records are held against: VMs as they are watched, who was sent out or rests.
 
-    `lately`: those states were seen a moment ago. `victims` are leases for whose room a preemption was decided that is
-    not over. `heard` is what was heard since, None where that is nothing.
+    `victims` are leases for whose room a preemption was decided that is not over.
     """
 
     snapshot: PoolSnapshot
-    now_s: int
-    states_before: Mapping[int, str]
-    lately: bool
+    watch: Watch
     sent_out: Mapping[int, ActionRecord]
     resting: Container[int]
     victims: Container[int]
-    heard: Heard | None = None
 
     def of(self, records: Mapping[int, LeaseRecord]) -> dict[int, LeaseRecord]:
         """Those of `records` that changed. Where a VM cannot be read, nothing is concluded."""
@@ -78,28 +71,17 @@ class RecordUpdate(Struct, frozen=True):
         return updated
 
     def _changed(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> LeaseRecord:
+        now_s = self.watch.now_s
         if not present:
-            return replace(record, ended_at_s=self.now_s)
+            return replace(record, ended_at_s=now_s)
         sent_out = self.sent_out.get(record.id)
-        sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
-        watched = self.lately and record.run_began_at_s is None and self._was_not_running(record)
         is_sent_out = sent_out is not None or record.preempted_by is not None
         record = with_paused(record, present, self.resting, is_sent_out=is_sent_out)
-        record = clocked(
-            record,
-            present,
-            self.now_s,
-            watched=watched,
-            sent_out_at_s=sent_out_at_s,
-            heard=self.heard,
-            resting=self.resting,
-            paused=record.paused_vm_ids,
-            has_lost_one=len(present) < len(record.vm_ids) and self._has_just_lost_one(record),
-        )
+        record = clocked(record, present, self.watch, sent_out=sent_out, resting=self.resting)
         if sent_out is not None:
-            return _mark_preempted(record, sent_out, self.now_s)
+            return _mark_preempted(record, sent_out, now_s)
         if record.preempted_by is None:
-            return record if self.lately else _recalled(record, present, self.snapshot.own_uid, self.now_s)
+            return record if self.watch.is_close else _recalled(record, present, self.snapshot.own_uid, now_s)
         return replace(record, preempted_by=None) if self._is_back(record, present) else record
 
     def _is_back(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> bool:
@@ -110,16 +92,6 @@ class RecordUpdate(Struct, frozen=True):
                 return False
             present = [vm for vm in present if vm.id not in record.paused_vm_ids]
         return lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
-
-    def _has_just_lost_one(self, record: LeaseRecord) -> bool:
-        """Is one of its VMs gone that was there when they were seen before?"""
-        gone = [vm_id for vm_id in record.vm_ids if vm_id not in self.snapshot.vms]
-        return any(self.states_before.get(vm_id, _DONE) != _DONE for vm_id in gone)
-
-    def _was_not_running(self, record: LeaseRecord) -> bool:
-        """Were they all seen, one of them not running?"""
-        states = {self.states_before.get(vm_id, "") for vm_id in record.vm_ids}
-        return "" not in states and states != {_RUNNING}
 
 
 def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:

@@ -6,15 +6,15 @@ clock of the others, which hold their room. What fails does, and whom the cloud 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.matching.demands import returns_to_its_disks
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of, phases_of
-from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
+from one_preempt.core.reconciliation.watch import Watch
 
 # A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
 _SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
@@ -25,83 +25,60 @@ _COMES_BACK = frozenset({
     LcmState.BOOT_STOPPED, LcmState.BOOT_UNDEPLOY, LcmState.PROLOG_RESUME, LcmState.PROLOG_UNDEPLOY,
 })  # fmt: skip
 
-_RUNNING = LcmState.RUNNING.name
-
-
-class Heard(Struct, frozen=True):
-    """What was heard of VMs since they were seen in `states_before`, at `last_at_s`: `instants` by id and new state."""
-
-    instants: Mapping[tuple[int, str], int]
-    states_before: Mapping[int, str]
-    last_at_s: int
-
-    def began_at_s(self, vms: Sequence[VirtualMachine], now_s: int) -> int | None:
-        """Since when all of `vms` ran; None where that was not heard of each one that did not run before."""
-        began_at_s, states_before, instants, last_at_s = None, self.states_before, self.instants, self.last_at_s
-        for vm in vms:
-            vm_id = vm.id
-            if states_before.get(vm_id) == _RUNNING:
-                continue
-            at_s = instants.get((vm_id, _RUNNING))
-            if at_s is None or not last_at_s <= at_s <= now_s:
-                return None
-            if began_at_s is None or began_at_s < at_s:
-                began_at_s = at_s
-        return began_at_s
-
 
 def clocked(
     record: LeaseRecord,
     present: Sequence[VirtualMachine],
-    now_s: int,
+    watch: Watch,
     *,
-    watched: bool,
-    sent_out_at_s: int | None = None,
-    heard: Heard | None = None,
+    sent_out: ActionRecord | None = None,
     resting: Container[int] = (),
-    paused: Container[int] = (),
-    has_lost_one: bool = False,
 ) -> LeaseRecord:
-    """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
+    """`record` with the clock started, stopped or left alone, as its VMs are observed now.
 
-    `watched`: they were seen a moment ago and did not all run yet, so the run begins now. Else oned's own instant
-    counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back.
-    What was `heard` is better than both: a run may have begun, and be over, since anybody has looked.
-    `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run. `resting`
-    are VMs that we suspended on their hosts, `paused` those that their owner has paused, though we sent them out since.
-    `has_lost_one`: one that was there when they were seen before is gone.
+    `sent_out`: by which action we have one of them leave its host, which stopped its guest at once; it ends the run.
+    `resting` are VMs that we suspended on their hosts. What its owner has paused, as `record` says, stays his doing
+    though we have sent it out since.
     """
     served = _served(present)
-    began_at_s = record.run_began_at_s
-    if began_at_s is None and not served:
-        # Of a run that is over already nothing tells but what was heard.
-        began_at_s = heard.began_at_s(present, now_s) if heard is not None else None
-        if began_at_s is None:
-            return record
-    kept: list[VirtualMachine] = []
-    if len(served) < len(present):
-        is_sent_out = sent_out_at_s is not None or record.preempted_by is not None
-        kept = [vm for vm in present if _is_kept_from_running(vm, resting, is_sent_out=is_sent_out)]
-        kept = [vm for vm in kept if vm.id not in paused] if paused else kept
-    runs = bool(served) and not kept
+    kept = _kept_from_running(record, present, sent_out, resting) if len(served) < len(present) else ()
+    if served and not kept:
+        return _running(record, served, watch)
+    # Of a run that is over already, and was never seen, nothing tells but what was heard.
+    began_at_s = watch.all_ran_at_s(present) if record.run_began_at_s is None else record.run_began_at_s
     if began_at_s is None:
-        began_at_s = heard.began_at_s(served if runs else present, now_s) if heard is not None else None
-        if runs:
-            seen_at_s = _began_at_s(served, now_s, watched) if began_at_s is None else began_at_s
-            return replace(record, served_s=record.served_s, run_began_at_s=seen_at_s)
-        if began_at_s is None:
-            return record
-    if runs:
-        # By a clock that was set back since it began, it would end as much later than it does.
-        return record if began_at_s <= now_s else replace(record, served_s=record.served_s, run_began_at_s=now_s)
+        return record
     ends_at_s = [vm.history[-1].running_end_at_s for vm in (kept or present) if vm.history]
-    if sent_out_at_s is not None:
-        ends_at_s.append(sent_out_at_s)
-    known = [at_s for at_s in ends_at_s if began_at_s <= at_s <= now_s]
-    # Where all are away by their owner's hand, since the last of them is: of one that is gone nobody knows since when.
-    choose = min if kept else max
-    ended_at_s = now_s if has_lost_one and not kept else choose(known, default=now_s)
+    if sent_out is not None and sent_out.outcome_at_s is not None:
+        ends_at_s.append(sent_out.outcome_at_s)
+    known = [at_s for at_s in ends_at_s if began_at_s <= at_s <= watch.now_s]
+    if kept:
+        ended_at_s = min(known, default=watch.now_s)
+    elif watch.has_just_lost_one(record, present):
+        # It ran perhaps until a moment ago: of what is gone nobody knows since when.
+        ended_at_s = watch.now_s
+    else:
+        # All are away by their owner's hand, since the last of them is.
+        ended_at_s = max(known, default=watch.now_s)
     return replace(record, served_s=record.served_s + max(0, ended_at_s - began_at_s), run_began_at_s=None)
+
+
+def _running(record: LeaseRecord, served: Sequence[VirtualMachine], watch: Watch) -> LeaseRecord:
+    """`record` in a run: in its present one, or in one that has begun.
+
+    It begins when that was heard; else now, where its VMs were seen a moment ago and did not all run yet. Else oned's
+    own instant counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back.
+    """
+    now_s = watch.now_s
+    if record.run_began_at_s is not None:
+        # By a clock that was set back since it began, it would end as much later than it does.
+        return record if record.run_began_at_s <= now_s else replace(record, run_began_at_s=now_s)
+    began_at_s = watch.all_ran_at_s(served)
+    if began_at_s is None and watch.saw_it_not_run(record):
+        began_at_s = now_s
+    if began_at_s is None:
+        began_at_s = min(now_s, max(vm.history[-1].running_start_at_s or now_s for vm in served))
+    return replace(record, run_began_at_s=began_at_s)
 
 
 def _served(present: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
@@ -109,6 +86,14 @@ def _served(present: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
     if phases <= _SERVED:
         return present
     return [] if phases.isdisjoint(_SERVED) else [vm for vm in present if phase_of(vm) in _SERVED]
+
+
+def _kept_from_running(
+    record: LeaseRecord, present: Sequence[VirtualMachine], sent_out: ActionRecord | None, resting: Container[int]
+) -> list[VirtualMachine]:
+    """Those that do not run, and not by their owner's hand, who has not paused them either."""
+    is_sent_out, paused = sent_out is not None or record.preempted_by is not None, record.paused_vm_ids
+    return [vm for vm in present if _is_kept_from_running(vm, resting, is_sent_out=is_sent_out) and vm.id not in paused]
 
 
 def _is_kept_from_running(vm: VirtualMachine, resting: Container[int], *, is_sent_out: bool) -> bool:
@@ -128,9 +113,3 @@ def _is_kept_from_running(vm: VirtualMachine, resting: Container[int], *, is_sen
     if phase is VmPhase.STARTING and vm.lcm_state in _COMES_BACK:
         return is_sent_out
     return vm.lcm_state not in _RESUMED_THERE
-
-
-def _began_at_s(present: Sequence[VirtualMachine], now_s: int, watched: bool) -> int:
-    if watched:
-        return now_s
-    return min(now_s, max(vm.history[-1].running_start_at_s or now_s for vm in present))

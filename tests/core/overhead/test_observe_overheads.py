@@ -19,9 +19,10 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VmState
-from one_preempt.core.overhead.observe import Watch, observe_overheads
+from one_preempt.core.overhead.observe import observe_overheads
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.reconciliation.settled_actions import SettledActions
+from one_preempt.core.reconciliation.watch import Watch
 from tests.scenario_reader import NOW_S, SYSTEM_DATASTORE, ledger_of, settings_of, snapshot_of
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import lease_state
@@ -12,6 +13,8 @@ from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.paused_members import with_paused
 from one_preempt.core.reconciliation.served_time import clocked
+from one_preempt.core.reconciliation.watch import Watch
+from tests.core.reconciliation.test_sent_out import STOP
 from tests.core.reconciliation.test_served_time_of_gangs import LATER_S, ONE, OTHER, RECORD, at
 from tests.core.recounted_cluster import NOW_S
 
@@ -81,5 +84,5 @@ def test_a_lease_of_which_all_is_paused_is_so_off_its_hosts() -> None:
 
 def test_the_time_of_what_returns_goes_on_beside_what_was_paused_when_it_left() -> None:
     out = at(OTHER, VmState.UNDEPLOYED, ended_at_s=NOW_S + 10)
-    record = clocked(RECORD, [ONE, out], LATER_S, watched=True, sent_out_at_s=NOW_S + 20, paused=(2,))
+    record = clocked(replace(RECORD, paused_vm_ids=(2,)), [ONE, out], Watch(LATER_S), sent_out=STOP)
     assert (record.served_s, record.run_began_at_s) == (0, NOW_S)

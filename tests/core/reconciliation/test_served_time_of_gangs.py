@@ -9,6 +9,8 @@ from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.virtual_machine import HistoryAction, LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.served_time import clocked
+from one_preempt.core.reconciliation.watch import Watch
+from tests.core.reconciliation.test_sent_out import STOP
 from tests.core.recounted_cluster import NOW_S, running
 
 LATER_S = NOW_S + 1000
@@ -22,9 +24,10 @@ def at(vm: VirtualMachine, state: VmState | LcmState, *, ended_at_s: int = 0, ac
     return replace(vm, state=vm_state, lcm_state=lcm_state, history=(stay,))
 
 
-def served(record: LeaseRecord, *vms: VirtualMachine, has_lost_one: bool = False) -> tuple[int, int | None]:
-    """Time served before the present run, and since when that goes on."""
-    after = clocked(record, vms, LATER_S, watched=True, has_lost_one=has_lost_one)
+def served(record: LeaseRecord, *vms: VirtualMachine) -> tuple[int, int | None]:
+    """Time served before the present run, and since when that goes on; all were seen to run or wait a moment ago."""
+    before = {1: "RUNNING", 2: "RUNNING" if record.run_began_at_s is not None else "PENDING"}
+    after = clocked(record, vms, Watch(LATER_S, LATER_S - 15, states_before=before))
     return after.served_s, after.run_began_at_s
 
 
@@ -52,7 +55,7 @@ def test_an_owner_who_takes_all_away_stops_it_with_the_last() -> None:
 
 
 def test_it_was_served_until_now_by_one_that_is_gone_since_somebody_looked() -> None:
-    assert served(RECORD, at(ONE, VmState.POWEROFF, ended_at_s=NOW_S + 10), has_lost_one=True) == (1000, None)
+    assert served(RECORD, at(ONE, VmState.POWEROFF, ended_at_s=NOW_S + 10)) == (1000, None)
 
 
 @pytest.mark.parametrize("state", [LcmState.BOOT_FAILURE, LcmState.BOOT, LcmState.PROLOG, VmState.PENDING])
@@ -74,5 +77,12 @@ def test_an_owner_who_takes_one_away_as_it_comes_back_gains_no_time() -> None:
 
 def test_a_gang_of_which_one_was_suspended_in_place_is_not_served() -> None:
     rests = at(OTHER, VmState.SUSPENDED, ended_at_s=NOW_S + 10)
-    after = clocked(RECORD, (ONE, rests), LATER_S, watched=True, resting={2})
+    after = clocked(RECORD, (ONE, rests), Watch(LATER_S), resting={2})
     assert (after.served_s, after.run_began_at_s) == (10, None)
+
+
+def test_what_leaves_by_a_call_whose_answer_was_lost_costs_no_time_either() -> None:
+    leaves = at(OTHER, LcmState.SAVE_STOP, ended_at_s=NOW_S + 20)
+    for answered in (STOP, replace(STOP, outcome=None, outcome_at_s=None)):
+        after = clocked(RECORD, (ONE, leaves), Watch(LATER_S), sent_out=answered)
+        assert (after.served_s, after.run_began_at_s) == (20, None)
