@@ -32,6 +32,10 @@ class CloudUnavailable(OnePreemptError):
     """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""
 
 
+class NothingSent(CloudUnavailable):
+    """No connection to the endpoint came about, so nothing of the call can be carried out, now or later."""
+
+
 class AnotherDaemonWrites(OnePreemptError):
     """The database has another writer, which is the one that acts; the message says which, as far as is known."""
 

@@ -21,7 +21,7 @@ from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
 from one_preempt.bounded_io.http_deadline import DeadlineAdapter
 from one_preempt.core.model.plain_words import plain_words
-from one_preempt.ports import CloudUnavailable
+from one_preempt.ports import CloudUnavailable, NothingSent
 
 T = TypeVar("T")
 Parameter = str | int | bool
@@ -97,6 +97,7 @@ class OnedTransport:
 
         Raises:
             CloudUnavailable: No usable answer came; a state-changing call may have been carried out or not.
+            NothingSent: That, and surely not: there was no connection.
             OnedError: The answer is an XML-RPC fault. A refusal is no error: see `Reply.checked`.
         """
         reply = self._answer(method, parameters, parse_reply)
@@ -191,7 +192,8 @@ class OnedTransport:
                 raise NoAnswerInTime(
                     str(self._unavailable(method, waited, "is oned overloaded? look at its log"))
                 ) from None
-            raise self._unavailable(method, *self._told(error)) from None
+            unavailable = self._unavailable(method, *self._told(error))
+            raise (NothingSent(str(unavailable)) if _is_unconnected(error) else unavailable) from None
         try:
             return parse(body)
         except UnreadableDocument as error:
@@ -257,6 +259,17 @@ def _is_late(error: Exception) -> bool:
         isinstance(error, failures.ConnectionError)
         and not isinstance(error, failures.ConnectTimeout)
         and "timed out" in str(error)
+    )
+
+
+def _is_unconnected(error: Exception) -> bool:
+    """Was there never a connection over which anything could be sent?"""
+    if isinstance(error, failures.ProxyError | failures.SSLError):
+        # With either there may have been one before.
+        return False
+    return isinstance(error, failures.ConnectTimeout) or (
+        isinstance(error, failures.ConnectionError)
+        and any(name in repr(error) for name in ("NewConnectionError", "NameResolution"))
     )
 
 

@@ -18,7 +18,7 @@ from one_preempt.adapters.opennebula.pool_reader import CALLS
 from one_preempt.adapters.opennebula.transport import READ_ONLY_METHODS, Limits, OnedTransport
 from one_preempt.adapters.opennebula.trusted_pools import POOLS
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply
-from one_preempt.ports import CloudUnavailable
+from one_preempt.ports import CloudUnavailable, NothingSent
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings"
 NAMES = {
@@ -187,7 +187,7 @@ def test_a_compressed_answer_counts_unpacked(endpoint: Any) -> None:
 
 def test_an_endpoint_where_nothing_listens_is_named_without_the_password_in_its_url() -> None:
     transport = OnedTransport("http://user:canary@127.0.0.1:1/RPC2", Credentials("a:b"), Limits(attempts=1))
-    with pytest.raises(CloudUnavailable) as caught:
+    with pytest.raises(NothingSent) as caught:
         transport.call("one.system.version")
     assert str(caught.value) == (
         "one.system.version at http://127.0.0.1:1/RPC2: nothing listens there; does oned run, and is that its endpoint?"
@@ -249,9 +249,10 @@ def test_a_state_changing_call_is_sent_once_whatever_happens(
     method: str, endpoint: Any, patient_transport: OnedTransport
 ) -> None:
     endpoint.answers(closed)
-    with pytest.raises(CloudUnavailable):
+    with pytest.raises(CloudUnavailable) as caught:
         patient_transport.call(method, 1)
     assert len(endpoint.calls) == 1
+    assert not isinstance(caught.value, NothingSent)
 
 
 def test_whatever_is_read_may_be_asked_again() -> None:

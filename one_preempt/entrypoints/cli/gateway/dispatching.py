@@ -217,7 +217,7 @@ def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: Ask
     except CreationFailed as failed:
         if failed.leaves_vms:
             raise _Unknown(str(failed)) from None
-        raise
+        raise _NotHere(str(failed), reached=failed.reached) from None
 
 
 def _found(account: OwnerAccount, turn: Turn, asked: AskedTerms, say: Say) -> list[int]:

@@ -14,7 +14,7 @@ from one_preempt.core.admission.lease_attribute import LEASE, parse_lease_attrib
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms
 from one_preempt.errors import OnePreemptError
-from one_preempt.ports import CloudUnavailable
+from one_preempt.ports import CloudUnavailable, NothingSent
 
 SHOWN_VMS = 20
 
@@ -23,12 +23,12 @@ class CreationFailed(OnePreemptError):
     """Not all VMs could be created; the message says which, why, and what became of the others.
 
     `leaves_vms`: some may be there, as they could not be terminated again, or as a call without an answer may have been
-    carried out, or be carried out yet.
+    carried out, or be carried out yet. `reached` False: OpenNebula did not answer.
     """
 
-    def __init__(self, text: str, *, leaves_vms: bool) -> None:
+    def __init__(self, text: str, *, leaves_vms: bool, reached: bool) -> None:
         super().__init__(text)
-        self.leaves_vms = leaves_vms
+        self.leaves_vms, self.reached = leaves_vms, reached
 
 
 class _Left(Struct, frozen=True):
@@ -58,10 +58,11 @@ def create_all(
                 _check(account, created[0], asked.terms, marks[SUBMISSION])
             progress(1)
     except OnePreemptError as error:
-        unanswered = isinstance(error, CloudUnavailable)
+        unanswered = _may_be_carried_out(error)
         left = _undo(account, created, marks[SUBMISSION], look_for_more=unanswered)
         what = _what_happened(f"VM {number + 1} of {asked.terms.size}", error, left)
-        raise CreationFailed(what, leaves_vms=unanswered or bool(left.remaining)) from None
+        reached = not isinstance(error, CloudUnavailable)
+        raise CreationFailed(what, leaves_vms=unanswered or bool(left.remaining), reached=reached) from None
     except KeyboardInterrupt:
         _undo(account, created, marks[SUBMISSION], look_for_more=True)
         raise
@@ -118,8 +119,13 @@ def _what_happened(which: str, error: OnePreemptError, left: _Left) -> str:
     if left.remaining:
         ids = " ".join(map(str, left.remaining[:SHOWN_VMS]))
         failed += f" {len(left.remaining)} could not be terminated: onevm terminate {ids}"
-    if isinstance(error, CloudUnavailable):
+    if _may_be_carried_out(error):
         failed += " The call without an answer may still be carried out: look with one-preempt lease list."
     elif not left.ended and not left.remaining:
         failed += " Nothing was created."
     return failed
+
+
+def _may_be_carried_out(error: OnePreemptError) -> bool:
+    """Was it a call without an answer that may have been sent?"""
+    return isinstance(error, CloudUnavailable) and not isinstance(error, NothingSent)
