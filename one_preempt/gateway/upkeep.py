@@ -157,8 +157,9 @@ class Upkeep:
         looks = self._measure(tokens, now_s)
         measures = {zone: measure for zone, measure in self._ledger.measures().items() if zone in self._zones}
         speeds = {zone.name: zone.speed for zone in question(measures, self._zones.away, (), measuring, now_s).zones}
+        cancelled = [one for one in self._ledger.opened_since(now_s - measuring.window_s) if one.is_cancelled_in_zone]
         for zone, look in looks.items():
-            theirs = [request for request in placed if request.zone == zone]
+            theirs = [request for request in (*placed, *cancelled) if request.zone == zone]
             self._follow_up(zone, theirs, tokens, look, speeds[zone], now_s)
         for zone in left_in_zones(self._ledger, tuple(self._zones)):
             self._said.once(f"zone {zone} is configured no more, and requests are left there: {MEND_OF_LEFT}")
@@ -194,7 +195,7 @@ class Upkeep:
     def _follow_up(
         self,
         zone: str,
-        placed: Sequence[GatewayRequest],
+        ending: Sequence[GatewayRequest],
         tokens: Mapping[str, int],
         look: Look,
         speed: float,
@@ -202,7 +203,8 @@ class Upkeep:
     ) -> None:
         """Who of the zone's requests has ended, and who is there though nobody has said so.
 
-        All tokens on record are looked for: VMs of a request that was given up may have come after that.
+        `ending` are those that were placed, and those that were cancelled, whose VMs computed something until then. All
+        tokens on record are looked for: VMs of a request that was given up may have come after that.
         """
         if not tokens:
             return
@@ -210,13 +212,13 @@ class Upkeep:
         living = self._look_for(zone, overdue, tokens, now_s)
         if living is None:
             return
-        for request in placed:
+        for request in ending:
             runs = look.external.get(request.number, ())
             # VMs that never ran are in no accounting. Of others that tells, too, if they cannot be read any more, or if
             # their owner has taken the mark away.
             if request.token not in living and not any(run.is_living for run in runs):
                 self._end(request, runs, speed, now_s)
-        known = {request.token for request in (*placed, *overdue)}
+        known = {request.token for request in (*ending, *overdue)}
         for token in sorted(living.keys() - known):
             given_up = self._ledger.request(tokens[token])
             if given_up is not None and given_up.state is RequestState.ABANDONED and given_up.zone == zone:
@@ -224,9 +226,11 @@ class Upkeep:
 
     def _end(self, request: GatewayRequest, runs: Sequence[VmRun], speed: float, now_s: int) -> None:
         work = served_together(runs, self._rules.measuring.counted, now_s).work * speed if runs else None
-        ended = replace(request, work=work).over(RequestState.ENDED, request.text, now_s)
+        ended = replace(request, work=work)
+        if request.state is RequestState.PLACED:
+            ended = ended.over(RequestState.ENDED, request.text, now_s)
         with self._desk.lock:
-            if self._ledger.request(request.number) == request:
+            if ended != request and self._ledger.request(request.number) == request:
                 self._ledger.record(ended, {})
 
 

@@ -91,6 +91,27 @@ def test_external_vms_that_run_for_longer_than_the_window_take_away_what_they_oc
     assert standing == pytest.approx(dict.fromkeys(world.zones, 0.0) | {answer["zone"]: 1.0})
 
 
+def test_what_a_cancelled_request_computed_until_then_counts_too(world: Federation) -> None:
+    """Who asks for no DURATION ends requests by cancelling them: else nothing would be known of such."""
+    answer = world.submitted()
+    zone = world.zones[answer["zone"]]
+    with zone.lock:
+        zone.cloud.vm_deploy(ONEADMIN, answer["vm_ids"][0], 0)
+    pass_time(world, 2 * HOUR_S)
+    assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
+    world.round()
+    assert world.request(1).work is None  # it is still shutting down
+    pass_time(world, HOUR_S)
+    world.round()
+    assert world.request(1).state is RequestState.CANCELLED
+    assert world.request(1).work == pytest.approx(2 * HOUR_S, rel=0.05)
+    waits = world.submitted()["number"]
+    assert world.run("eva", "cancel", str(waits), "--yes").exit_code == 0
+    pass_time(world, HOUR_S)
+    world.round()
+    assert world.request(waits).work is None  # it never ran
+
+
 def test_what_runs_by_the_accounting_has_not_ended_though_it_is_not_found(
     world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

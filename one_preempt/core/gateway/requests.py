@@ -132,6 +132,11 @@ class GatewayRequest(Struct, frozen=True):
         over = (RequestState.CANCELLED, RequestState.ABANDONED)
         return self.state in SENT or (self.state in over and bool(self.vm_ids))
 
+    @property
+    def is_cancelled_in_zone(self) -> bool:
+        """Whether its owner has ended VMs of it, of which it is not known yet what they computed until then."""
+        return self.state is RequestState.CANCELLED and bool(self.vm_ids) and self.work is None
+
     def answered(self, outcome: AttemptOutcome, text: str, now_s: int) -> GatewayRequest:
         """The zone whose turn it was has said, or has been seen to say, this."""
         last = replace(self.attempts[-1], outcome=outcome, outcome_at_s=now_s, text=text)
