@@ -165,7 +165,7 @@ def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool
 def _start_at_once(state: ClusterState, memory: DecisionMemory, started: frozenset[int], policies: Policies) -> bool:
     """No time was planned for them to boot or to be read back."""
     observed = state.observed_overheads if policies.learns_overheads else ()
-    rates = memory.learner.learned(observed, policies.overhead)
+    rates = memory.learner.learned(observed, policies.overhead, state.snapshot.own_disks_ids)
     return start_s([state.snapshot.vms[vm_id] for vm_id in started], rates, policies.time.exclusion) == 0
 
 

@@ -21,8 +21,9 @@ class OverheadKind(StrEnum):
 class ObservedOverhead(Struct, frozen=True):
     """One observed operation: how long it took, for how much memory, on which system datastore.
 
-    `took_s` is its own share of the time where several shared the storage. For MIGRATE, the copy of a cold migration,
-    `memory_mib` counts the disks too, for they are copied with the memory.
+    `took_s` is its own share of the time where several shared the storage. MIGRATE is the copy of a cold migration, or
+    that to the front-end; there, and in a live migration where the storage is not shared, `memory_mib` counts the disks
+    too, for they are copied with the memory.
     """
 
     kind: OverheadKind

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.host import Host
-from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
+from one_preempt.core.model.infrastructure import Cluster, Datastore, DatastoreType, Network, VmGroup
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
@@ -61,3 +61,9 @@ class PoolSnapshot(Struct, frozen=True):
         mm_sched, which has given its place to this scheduler.
         """
         return not self.version.startswith("6.")
+
+    @property
+    def own_disks_ids(self) -> frozenset[int]:
+        """The system datastores that lie on each host's own disks: what leaves a host is copied from there."""
+        stores = self.datastores.values()
+        return frozenset([one.id for one in stores if one.type is DatastoreType.SYSTEM and not one.shared])

@@ -48,17 +48,25 @@ _Samples = dict[OverheadKind, tuple[int, ...]]
 
 
 class LearnedRates(Struct, frozen=True):
-    """`configured`, refined: `anywhere` by all observations, `by_storage` by those of each system datastore."""
+    """`configured`, refined: `anywhere` by all observations, `by_storage` by those of each system datastore.
+
+    `not_shared` are the system datastores that lie on the hosts' own disks.
+    """
 
     configured: OverheadRates
     anywhere: OverheadRates
     by_storage: Mapping[int, OverheadRates] = field(default_factory=dict)
+    not_shared: frozenset[int] = frozenset()
 
     def at(self, datastore_id: int | None) -> OverheadRates:
         """The rates on one storage; where it is not known yet, of all storages together."""
         if datastore_id is None:
             return self.anywhere
         return self.by_storage.get(datastore_id, self.configured)
+
+    def is_shared(self, datastore_id: int | None) -> bool:
+        """What lies there need not be copied when its VM leaves its host or comes back."""
+        return datastore_id not in self.not_shared
 
 
 class Learner:
@@ -68,15 +76,22 @@ class Learner:
         self._from: tuple[tuple[ObservedOverhead, ...], OverheadRates] | None = None
         self._rates: LearnedRates | None = None
 
-    def learned(self, observations: tuple[ObservedOverhead, ...], configured: OverheadRates) -> LearnedRates:
+    def learned(
+        self,
+        observations: tuple[ObservedOverhead, ...],
+        configured: OverheadRates,
+        not_shared: frozenset[int] = frozenset(),
+    ) -> LearnedRates:
         """As `learn` says; the same object where it says the same as the last time."""
         if self._rates is None or self._from != (observations, configured):
             known, self._from = self._from, (observations, configured)
             if known is None or known[1] != configured or not _say_the_same(observations, known[0]):
                 learned = learn(observations, configured)
-                if learned != self._rates:
+                if self._rates is None or learned != replace(self._rates, not_shared=frozenset()):
                     self._rates = learned
         assert self._rates is not None
+        if self._rates.not_shared != not_shared:
+            self._rates = replace(self._rates, not_shared=not_shared)
         return self._rates
 
 

@@ -1,8 +1,9 @@
 """How long operations on VMs took, read off what was observed: of our own actions that are seen done, each once.
 
 By oned's own instants where it writes them, whoever looks and when: a save ends at RETIME, a memory image is read
-back from RSTIME on, a copy lasts from PSTIME to PETIME. Where oned writes none, the beginning is when it
-took the call, and the end is when the VM was heard or seen to run. What cannot be told sharply enough is not told.
+back from RSTIME on, a copy lasts from PSTIME to PETIME, or that to the front-end from RETIME to EETIME. Where oned
+writes none, the beginning is when it took the call, and the end is when the VM was heard or seen to run. What cannot be
+told sharply enough is not told.
 
 What saves or reads memory on one storage at the same time shares it: each is put down for its share of that time,
 for the models let one wait for the other (CCPE13 section 5).
@@ -128,7 +129,7 @@ def _in_turns(operations: Iterable[_Begun], snapshot: PoolSnapshot, watch: Watch
         if kind in _TIMES_OF_A_GUEST or (kind is _MIGRATE and shared):
             continue
         size_mib = vm.memory_mib
-        if kind is _MIGRATE:
+        if kind is _MIGRATE or (kind is OverheadKind.LIVE_MIGRATE and not shared):
             size_mib += sum(disk.size_mib for disk in vm.disks)
         lane = (stay.datastore_id, None if shared else stay.host_id)
         yield _Stretch(kind, vm.id, lane, size_mib, begin_s, watch.now_s if end_s is None else end_s)
@@ -145,6 +146,8 @@ def _done_otherwise(
             return
         case ActionKind.STOP:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
+            # Then image and disks go to the front-end, where the storage is not shared.
+            yield OverheadKind.MIGRATE, stay.running_end_at_s, stay.epilog_end_at_s
         case ActionKind.SUSPEND if vm.state_name in _SUSPENDED_IN:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
         case ActionKind.UNDEPLOY:

@@ -2,12 +2,15 @@
 
 The same rates as in the price of a preemption (CCPE13 section 5), but wall-clock time: what the storage or a host
 does one after another adds up, what may run at the same time does not. Each VM takes as long as its storage does.
+
+oned charges a host for a VM until all of it is gone. Where the storage is not shared a VM that is stopped or undeployed
+takes its memory image and its disks along, to the front-end and back, and one that is moved takes them to its new host.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import groupby
 
@@ -15,13 +18,14 @@ from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
-from one_preempt.core.overhead.ccpe13 import live_copy_ms
+from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachine, VmState
+from one_preempt.core.overhead.ccpe13 import copy_ms, live_copy_ms
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
 _NEW = frozenset({VmState.PENDING, VmState.HOLD})
 _SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
 _READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
+_BOOTING_AGAIN = frozenset({LcmState.PROLOG_UNDEPLOY, LcmState.BOOT_UNDEPLOY})
 
 
 def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exclusion) -> int:
@@ -35,7 +39,7 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
         return -(-turns * rates.at(None).boot_ms // MS_PER_S)
     is_back = bool([vm for vm in vms if vm.lcm_state in _READING_BACK])
     read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
-    took = [(vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms]
+    took = [(vm, _start_ms(vm, rates, is_read=vm.id in read, copied_mib=_copied_back_mib(vm, read))) for vm in vms]
     return _total_s(took, exclusion) + (_again_s(vms, rates) if read else 0)
 
 
@@ -43,7 +47,7 @@ def return_s(
     leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
 ) -> int:
     """The same for VMs that run and leave now, once they come back."""
-    operations = [(vm, _return_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving]
+    operations = [(vm, _return_ms(vm, method, rates)) for vm, method in leaving]
     return _total_s(operations, exclusion) + _again_s([vm for vm, _ in operations], rates)
 
 
@@ -88,15 +92,22 @@ def _each_leaves_ms(
 ) -> list[tuple[VirtualMachine, int]]:
     """Each of them with how long it takes to leave: the VMs of a gang mostly take as long as each other."""
     took: list[tuple[VirtualMachine, int]] = []
-    for (method, memory_mib, datastore_id), alike in groupby(leaving, _leaves_as):
-        took_ms = _leave_ms(memory_mib, method, rates.at(datastore_id))
+    for (method, memory_mib, disks, datastore_id), alike in groupby(leaving, _leaves_as):
+        disks_mib = None if rates.is_shared(datastore_id) else _size_mib(disks)
+        took_ms = _leave_ms(memory_mib, disks_mib, method, rates.at(datastore_id))
         took += [(vm, took_ms) for vm, _ in alike]
     return took
 
 
-def _leaves_as(one: tuple[VirtualMachine, PreemptionMethod]) -> tuple[PreemptionMethod, int, int | None]:
+def _leaves_as(
+    one: tuple[VirtualMachine, PreemptionMethod],
+) -> tuple[PreemptionMethod, int, tuple[Disk, ...], int | None]:
     vm, method = one
-    return method, vm.memory_mib, _datastore_id(vm)
+    return method, vm.memory_mib, vm.disks, _datastore_id(vm)
+
+
+def _size_mib(disks: Iterable[Disk]) -> int:
+    return sum([disk.size_mib for disk in disks])
 
 
 def _datastore_id(vm: VirtualMachine) -> int | None:
@@ -108,27 +119,54 @@ def _again_s(vms: Iterable[VirtualMachine], rates: RatesByStorage) -> int:
     return max((-(-rates.at(_datastore_id(vm)).reschedule_ms // MS_PER_S) for vm in vms), default=0)
 
 
-def _start_ms(vm: VirtualMachine, rates: OverheadRates, *, is_read: bool) -> int:
-    return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.resume_mib_per_s) if is_read else rates.boot_ms
-
-
-def _return_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:
-    if method is PreemptionMethod.TERMINATE:
+def _copied_back_mib(vm: VirtualMachine, read: Collection[int]) -> int:
+    """What travels with a VM that comes back from elsewhere; nothing with what rests on its host, or is new."""
+    if vm.state is VmState.SUSPENDED or vm.lcm_state is LcmState.BOOT_SUSPENDED:
         return 0
+    if vm.id in read:
+        return vm.memory_mib + _size_mib(vm.disks)
+    is_undeployed = vm.state is VmState.UNDEPLOYED or vm.lcm_state in _BOOTING_AGAIN
+    return _size_mib(vm.disks) if is_undeployed else 0
+
+
+def _start_ms(vm: VirtualMachine, rates: RatesByStorage, *, is_read: bool, copied_mib: int) -> int:
+    """`copied_mib` of it are copied to its host first, unless its storage is shared."""
+    datastore_id = _datastore_id(vm)
+    its_rates = rates.at(datastore_id)
+    took_ms = its_rates.boot_ms
+    if is_read:
+        took_ms = its_rates.pause_ms + int(vm.memory_mib * MS_PER_S / its_rates.resume_mib_per_s)
+    return took_ms if rates.is_shared(datastore_id) else took_ms + copy_ms(copied_mib, its_rates)
+
+
+def _return_ms(vm: VirtualMachine, method: PreemptionMethod, rates: RatesByStorage) -> int:
     # What was to move and has nowhere to is stopped: planned is what takes longer.
-    return _start_ms(vm, rates, is_read=method is not PreemptionMethod.UNDEPLOY)
-
-
-def _leave_ms(memory_mib: int, method: PreemptionMethod, rates: OverheadRates) -> int:
     match method:
-        case PreemptionMethod.SUSPEND | PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
-            return rates.pause_ms + int(memory_mib * MS_PER_S / rates.suspend_mib_per_s)
+        case PreemptionMethod.TERMINATE:
+            return 0
         case PreemptionMethod.UNDEPLOY:
-            return rates.shutdown_ms
+            return _start_ms(vm, rates, is_read=False, copied_mib=_size_mib(vm.disks))
+        case PreemptionMethod.SUSPEND:
+            return _start_ms(vm, rates, is_read=True, copied_mib=0)
+        case _:
+            return _start_ms(vm, rates, is_read=True, copied_mib=vm.memory_mib + _size_mib(vm.disks))
+
+
+def _leave_ms(memory_mib: int, disks_mib: int | None, method: PreemptionMethod, rates: OverheadRates) -> int:
+    """`disks_mib` are to be copied with what is saved; None: its storage is shared, and nothing is."""
+    saved_ms = rates.pause_ms + int(memory_mib * MS_PER_S / rates.suspend_mib_per_s)
+    stopped_ms = saved_ms if disks_mib is None else saved_ms + copy_ms(memory_mib + disks_mib, rates)
+    match method:
+        case PreemptionMethod.SUSPEND:
+            return saved_ms
+        case PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
+            # A host is free of what moves once it is saved; but where there is nowhere to move it is stopped.
+            return stopped_ms
+        case PreemptionMethod.UNDEPLOY:
+            return rates.shutdown_ms + (0 if disks_mib is None else copy_ms(disks_mib, rates))
         case PreemptionMethod.LIVE_MIGRATE:
             # Where there turns out to be nowhere to move it is stopped: planned is what takes longer.
-            moved_ms = live_copy_ms(memory_mib, rates) + 2 * rates.pause_ms
-            return max(moved_ms, _leave_ms(memory_mib, PreemptionMethod.STOP, rates))
+            return max(live_copy_ms(memory_mib + (disks_mib or 0), rates) + 2 * rates.pause_ms, stopped_ms)
         case PreemptionMethod.TERMINATE:
             # That costs its owner nothing, and yet the guest is let shut down.
             return rates.shutdown_ms

@@ -42,9 +42,16 @@ class OverheadRates(Struct, frozen=True):
         """The same on every storage."""
         return self
 
+    def is_shared(self, datastore_id: int | None) -> bool:
+        """All storage counts as shared by all hosts."""
+        return True
+
 
 class RatesByStorage(Protocol):
     """Rates that may differ from storage to storage: `OverheadRates` themselves, or what was learned."""
 
     def at(self, datastore_id: int | None) -> OverheadRates:
         """The rates where a VM's system datastore is `datastore_id`; None: it is not known yet."""
+
+    def is_shared(self, datastore_id: int | None) -> bool:
+        """False: what lies there is on the host's own disks, and is copied when its VM leaves or comes back."""

@@ -111,7 +111,8 @@ class PlanDraft(Struct, dict=True):
         else:
             state = power.seen(state)
         changed = memory.concerns.observe(state)
-        rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
+        observed = state.observed_overheads if policies.learns_overheads else ()
+        rates = memory.learner.learned(observed, policies.overhead, state.snapshot.own_disks_ids)
         resting = in_place(state.snapshot, state.actions, memory.concerns.ordered(Concern.SUSPENDED))
         matchmaker = _matchmaker(memory, state, policies)
         draft = cls(

@@ -106,7 +106,9 @@ def study(asked: Asked) -> Study:
     """What the source and the options ask for. Raises `OnePreemptError`, or click's error of usage."""
     scenario = read_scenario(asked.source) if kind_of(asked.source) is SourceKind.SCENARIO else None
     variants = _variants(asked, scenario)
-    durations = simulated_durations(asked.settings.overhead, scenario.site.durations if scenario is not None else {})
+    images = None if scenario is None else images_of(scenario)
+    given = scenario.site.durations if scenario is not None else {}
+    durations = simulated_durations(asked.settings.overhead, given, shared_storage=images is None)
     if scenario is not None:
         if asked.nodes is not None:
             raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
@@ -132,7 +134,7 @@ def study(asked: Asked) -> Study:
         settings=_settings(asked, scenario, durations),
         until_s=asked.until_s if asked.until_s is not None or scenario is None else scenario.until_s,
         workload_of=workload,
-        site=Site(hosts, durations, images=None if scenario is None else images_of(scenario)),
+        site=Site(hosts, durations, images=images),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
         reads=_read_for(asked, scenario),

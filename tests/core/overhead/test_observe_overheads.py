@@ -45,7 +45,7 @@ def play(
         "ledger": {"actions": {name: {"host": 0, **given} for name, given in actions.items()}},
     }
     snapshot = snapshot_of(document)
-    instants = ("running_start", "running_end", "prolog_start", "prolog_end")
+    instants = ("running_start", "running_end", "prolog_start", "prolog_end", "epilog_end")
     changed = {}
     for vm_id, vm in snapshot.vms.items():
         told = {f"{name}_at_s": NOW_S + vms[vm_id][name] for name in instants if name in vms[vm_id]}
@@ -141,6 +141,26 @@ def test_a_victim_that_was_migrated_teaches_to_save_to_copy_and_to_resume() -> N
     saved, resumed = (OverheadKind.SUSPEND, 1, 20), (OverheadKind.RESUME, 1, 40)
     assert observed({1: vm}, action, heard=heard) == [saved, resumed]
     assert observed({1: vm}, action, heard=heard, shared=False) == [saved, (OverheadKind.MIGRATE, 1, 30), resumed]
+
+
+def test_what_is_stopped_on_its_hosts_own_disks_teaches_to_copy_with_its_disks() -> None:
+    vm = {**STOPPED, "epilog_end": -10, "memory": 2048, "disks": [{"size": 3000}]}
+    stop = {"x": {"kind": "stop", "vm": 1, "ago_s": 100}}
+    saved = (OverheadKind.SUSPEND, 1, 60)
+    assert observed({1: vm}, stop) == [saved]
+    changes = changes_of(play({1: vm}, stop, shared=False))
+    assert [(one.kind, one.memory_mib, one.took_s) for one in changes.observed_overheads] == [
+        (OverheadKind.SUSPEND, 2048, 60),
+        (OverheadKind.MIGRATE, 5048, 30),
+    ]
+
+
+def test_a_live_migration_copies_the_disks_too_where_the_storage_is_not_shared() -> None:
+    vm = {"host": 0, "running_start": -30, "memory": 2048, "disks": [{"size": 3000}]}
+    action = {"x": {"kind": "live-migrate", "vm": 1, "ago_s": 80}}
+    for shared, size_mib in ((True, 2048), (False, 5048)):
+        [learned] = changes_of(play({1: vm}, action, shared=shared)).observed_overheads
+        assert (learned.kind, learned.memory_mib, learned.took_s) == (OverheadKind.LIVE_MIGRATE, size_mib, 50)
 
 
 def test_a_migration_that_is_no_victims_teaches_nothing() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import Disk, HistoryRecord, LcmState, VirtualMachine, VmState
 from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.overhead.planning import leave_s, return_s, start_s
 from one_preempt.core.overhead.rates import OverheadRates
@@ -17,6 +17,7 @@ MODEL = OverheadRates(
 )
 RATES = LearnedRates(MODEL, MODEL)
 SHARED = Exclusion.SHARED_STORAGE
+OWN_DISKS = 101
 
 
 def stopped(number: int) -> VirtualMachine:
@@ -58,3 +59,54 @@ def test_what_leaves_now_takes_the_time_of_its_return_and_not_that_of_its_leavin
         assert return_s(leaving, RATES, SHARED) == 2 * 100 + 2
     assert return_s([(one, PreemptionMethod.UNDEPLOY) for one in running], RATES, SHARED) == 2 * 7 + 2
     assert return_s([], RATES, SHARED) == 0
+
+
+def on_own_disks(number: int, **changed: object) -> VirtualMachine:
+    """On its host, with a disk of 2048 MiB, where the storage is not shared."""
+    disk = Disk(0, 2048, "FILE", 1, clone=True, clone_target="SYSTEM", ln_target="", tm_mad="ssh", snapshot_total_mib=0)
+    stay = HistoryRecord(0, 0, "host0", 0, OWN_DISKS, -1, 0, 0, 0, 0, 0, 0, 0)
+    return replace(on_its_way(number, LcmState.RUNNING), disks=(disk,), history=(stay,), **changed)
+
+
+# To copy 1024 MiB takes 4 s, 2 s while the guest runs.
+COPYING = replace(MODEL, copy_mib_per_s=256, live_copy_mib_per_s=512)
+COPIED = LearnedRates(COPYING, COPYING, not_shared=frozenset({OWN_DISKS}))
+AS_SHARED = replace(COPIED, not_shared=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("method", "leaves_s", "of_it_copying_s", "returns_s", "of_that_copying_s"),
+    [
+        (PreemptionMethod.STOP, 22, 12, 114, 12),
+        (PreemptionMethod.UNDEPLOY, 11, 8, 17, 8),
+        (PreemptionMethod.SUSPEND, 10, 0, 102, 0),
+        (PreemptionMethod.TERMINATE, 3, 0, 2, 0),
+        # What has nowhere to move is stopped.
+        (PreemptionMethod.MIGRATE, 22, 12, 114, 12),
+        (PreemptionMethod.LIVE_MIGRATE, 22, 12, 114, 12),
+    ],
+)
+def test_what_lies_on_its_hosts_own_disks_is_copied_when_it_leaves_and_when_it_returns(
+    method: PreemptionMethod, leaves_s: int, of_it_copying_s: int, returns_s: int, of_that_copying_s: int
+) -> None:
+    leaving = [(on_own_disks(1), method)]
+    assert leave_s(leaving, COPIED, SHARED) == leave_s(leaving, AS_SHARED, SHARED) + of_it_copying_s == leaves_s
+    assert return_s(leaving, COPIED, SHARED) == return_s(leaving, AS_SHARED, SHARED) + of_that_copying_s == returns_s
+
+
+@pytest.mark.parametrize(
+    ("state", "lcm_state", "start_takes_s"),
+    [
+        (VmState.STOPPED, LcmState.LCM_INIT, 100 + 2 + 12),
+        (VmState.ACTIVE, LcmState.PROLOG_RESUME, 100 + 2 + 12),
+        (VmState.UNDEPLOYED, LcmState.LCM_INIT, 7 + 8),
+        (VmState.ACTIVE, LcmState.PROLOG_UNDEPLOY, 7 + 8),
+        (VmState.SUSPENDED, LcmState.LCM_INIT, 100 + 2),
+        (VmState.ACTIVE, LcmState.BOOT_SUSPENDED, 100 + 2),
+        (VmState.ACTIVE, LcmState.BOOT, 7),
+    ],
+)
+def test_what_comes_back_to_its_hosts_own_disks_is_copied_there_first(
+    state: VmState, lcm_state: LcmState, start_takes_s: int
+) -> None:
+    assert start_s([on_own_disks(1, state=state, lcm_state=lcm_state)], COPIED, SHARED) == start_takes_s

@@ -60,6 +60,15 @@ def test_the_scheduler_plans_with_the_durations_that_are_simulated() -> None:
     assert planned.reschedule_s == configured.reschedule_s
 
 
+@pytest.mark.parametrize("copies", [{}, {"copy_mib_per_s": 50}, {"live_migrate_mib_per_s": 50}])
+def test_where_storage_is_not_shared_copies_take_time_and_are_planned_so(copies: dict[str, float]) -> None:
+    configured = OverheadSettings(copy_mib_per_s=100)
+    assert simulated_durations(configured, copies).copy_mib_per_s == copies.get("copy_mib_per_s", 0)
+    durations = simulated_durations(configured, copies, shared_storage=False)
+    assert durations.copy_mib_per_s == copies.get("copy_mib_per_s", 100)
+    assert planned_overhead(configured, durations).copy_mib_per_s == (50 if copies else 100)
+
+
 def test_reservations_are_drawn_into_the_workload(tmp_path: Path) -> None:
     drawn = {"share": 0.2, "mean_duration_s": 3600, "fewest_vms": 1, "most_vms": 4, "lead_s": 600, "tolerance": 0.3}
     scenario = read_scenario(write(tmp_path, SMALL | {"reservations": drawn}))
