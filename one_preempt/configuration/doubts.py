@@ -148,8 +148,8 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
             f"be started {time.least_run_before_suspension_s} s before it is to be suspended: raise "
             "time.least_run_before_suspension_s to at least the same"
         )
-    if time.overrun == "keep" and time.overrun_grace_s != shipped.overrun_grace_s:
-        yield "time.overrun_grace_s has no effect, for time.overrun is keep"
+    if time.overrun == "preempt" and time.overrun_grace_s != shipped.overrun_grace_s:
+        yield "time.overrun_grace_s has no effect, for time.overrun is preempt: room is made from the end of DURATION on"
     if time.overrun in ("stop", "terminate"):
         yield from (
             f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "

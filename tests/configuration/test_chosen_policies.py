@@ -115,7 +115,7 @@ DOUBTFUL = {
         "least_run_before_suspension_s has no effect",
     ),
     "started to be spared": ("limits: {minimum_run_time_s: 900}", "limits.minimum_run_time_s (900 s)"),
-    "a grace for nothing": ("time: {overrun_grace_s: 60}", "overrun_grace_s has no effect"),
+    "a grace for nothing": ("time: {overrun: preempt, overrun_grace_s: 60}", "overrun_grace_s has no effect"),
     "an end that nobody wrote": (
         "time: {overrun: terminate}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
         "rule 'web' gives a duration to VMs whose owners wrote none",
@@ -155,6 +155,7 @@ def test_what_is_probably_not_meant_is_said(text: str, told: str) -> None:
         "time: {suspension: none}\nlimits: {minimum_run_time_s: 900}",
         "time: {least_run_before_suspension_s: 900}\nlimits: {minimum_run_time_s: 900}",
         "time: {overrun: stop, overrun_grace_s: 60}",
+        "time: {overrun_grace_s: 60}",
         "time: {overrun: preempt}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
         "leases: {rules: [{name: j, match: {group: j}, type: DC-MIGRATABLE, max_suspensions: 2}]}",
         "leases: {rules: [{name: j, match: {group: j}, type: BE-SUSPENDABLE, duration_s: 9, max_suspensions: 2}]}",

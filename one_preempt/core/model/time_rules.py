@@ -51,8 +51,10 @@ class TimeRules(Struct, frozen=True):
     """How time is handed out. All times in whole seconds.
 
     `least_run_before_suspension_s`: nothing is started that would be suspended again before having run for so long.
-    `overrun_grace_s`: how long after its duration a lease is left alone before `overrun` holds. `grace_s`: how long
-    before a stop its guest is warned. `preparation_margin_s`: added to the overheads that must be over at a start.
+    `overrun_grace_s`: how long after its duration a lease is left alone before it is stopped or terminated, and before
+    its deadline or its limit of suspensions no longer protects it; with `Overrun.PREEMPT` it makes room at once.
+    `grace_s`: how long before a stop its guest is warned. `preparation_margin_s`: added to the overheads that must be
+    over at a start.
     """
 
     suspension: Suspension = Suspension.ALL
