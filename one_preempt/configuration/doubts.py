@@ -149,7 +149,7 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
             "time.least_run_before_suspension_s to at least the same"
         )
     if time.overrun == "preempt" and time.overrun_grace_s != shipped.overrun_grace_s:
-        yield "time.overrun_grace_s has no effect, for time.overrun is preempt: room is made from the end of DURATION on"
+        yield "time.overrun_grace_s has no effect, for time.overrun is preempt: room is made once DURATION is over"
     if time.overrun in ("stop", "terminate"):
         yield from (
             f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "
