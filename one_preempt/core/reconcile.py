@@ -7,28 +7,25 @@ last reconciliation found only saves looking again at what has not changed since
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.core.admission.admit import Admission, admit
+from one_preempt.core.admission.admit import Admission
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
 from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.image_transfer import NO_IMAGES_KNOWN, KnownImages
-from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.overhead.observe import observe_overheads
-from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
-from one_preempt.core.reconciliation.counted_on import CountedOn
+from one_preempt.core.reconciliation.concerned import concerned_by
 from one_preempt.core.reconciliation.forgiven_starts import forgiven_starts
-from one_preempt.core.reconciliation.in_place import in_place
-from one_preempt.core.reconciliation.lease_records import RecordUpdate, adopted
-from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
+from one_preempt.core.reconciliation.found_leases import find_leases
+from one_preempt.core.reconciliation.known_leases import known_leases
+from one_preempt.core.reconciliation.reconciled_leases import unsettled
 from one_preempt.core.reconciliation.reused_vm_ids import (
     actions_on_other_vms,
     leases_of_other_vms,
@@ -41,8 +38,6 @@ from one_preempt.core.reconciliation.watch import Watch
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
 _DONE = "DONE"
-
-_Value = TypeVar("_Value")
 
 
 class Reconciliation(Struct, frozen=True):
@@ -70,62 +65,43 @@ def reconcile(
     concerned = concerned_by(snapshot, ledger, last if last is None or last.now_s <= now_s else None)
     mistaken = leases_of_other_vms(snapshot.vms, ledger, concerned)
     if mistaken:
-        found = reconcile(snapshot, without(ledger, mistaken), rules, now_s, last_at_s, heard)
-        return _with_ended(found, mistaken, actions_on_other_vms(ledger, mistaken, now_s), now_s)
+        others = reconcile(snapshot, without(ledger, mistaken), rules, now_s, last_at_s, heard)
+        return _with_ended(others, mistaken, actions_on_other_vms(ledger, mistaken, now_s), now_s)
+    watch = Watch(now_s, last_at_s, heard, ledger.vm_states)
+    settled = settle_actions(snapshot, ledger, now_s, heard)
+    found = find_leases(snapshot, ledger, rules, watch, concerned, settled)
+    known = known_leases(concerned, ledger, found.leases, found.records)
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
-    settled = settle_actions(snapshot, ledger, now_s, heard)
-    counted_on, unreadable = CountedOn(snapshot, ledger, now_s), snapshot.unreadable_vm_ids
-    promised_at_s = counted_on.promised_at_s
-    admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable, promised_at_s)
-    records = _records(ledger, concerned, admission, snapshot)
-    resting = in_place(snapshot, settled.open, records.values()).occasions
-    watch = Watch(now_s, last_at_s, heard, ledger.vm_states)
-    victims = frozenset([one for opened in ledger.preemptions for one in opened.preemption.victim_lease_ids])
-    update = RecordUpdate(snapshot, watch, settled.sent_out, resting, victims)
-    updated = update.of(records)
-    records.update(updated)
-    forgiven = forgiven_starts(snapshot, ledger, records) if ledger.failed_actions else {}
-    leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)
-    admitted = {record.id: records[record.id] for record in admission.records}
     changes = LedgerChanges(
-        admitted=tuple(admitted.values()),
-        updated=tuple([record for lease_id, record in updated.items() if lease_id not in admitted]),
+        admitted=found.admitted,
+        updated=found.updated,
         closed_actions=settled.closed,
-        transitions=_transitions(snapshot, ledger, records, watch),
+        transitions=_transitions(snapshot, ledger, found.records, watch),
         host_capacities=_host_capacities(hosts, rows, ledger, now_s),
         observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
-    footing = concerned.footing
-    gone, renewed = _news(footing.leases, concerned, leases)
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
         hosts=hosts,
-        leases=_merged(footing.leases, gone, renewed),
-        lease_of_vm=_lease_of_vm(footing, gone, renewed),
-        half_seen_leases=_half_seen(snapshot, records),
+        leases=known.leases,
+        lease_of_vm=known.lease_of_vm,
+        half_seen_leases=_half_seen(snapshot, found.records),
         preemptions=ledger.preemptions,
         actions=settled.open,
-        failed_actions=(*(forgiven.get(one.id, one) for one in ledger.failed_actions), *settled.failed),
+        failed_actions=_failed_actions(snapshot, ledger, found.records, settled),
         victims_last_hour=tuple(at_s for at_s in ledger.victims_last_hour if at_s <= now_s),
         paused=ledger.paused,
         reservations=ledger.reservations,
         observed_overheads=ledger.observed_overheads,
-        discrepancies=_discrepancies(snapshot, settled, admission),
-        records=_merged(footing.records, *_news(footing.records, concerned, records)),
-        unsettled_lease_ids=unsettled(leases, records, admission),
+        discrepancies=_discrepancies(snapshot, settled, found.admission),
+        records=known.records,
+        unsettled_lease_ids=unsettled(found.leases, found.records, found.admission),
         images=_images(ledger, now_s),
-        changed_lease_ids=_changed_lease_ids(ledger, concerned, gone, renewed),
+        changed_lease_ids=known.changed_ids,
     )
     return Reconciliation(state, changes)
-
-
-def _images(ledger: Ledger, now_s: int) -> KnownImages:
-    if not (ledger.held_images or ledger.image_transfers):
-        return NO_IMAGES_KNOWN
-    transfers = {name: record.no_later_than(now_s) for name, record in ledger.image_transfers.items()}
-    return KnownImages(ledger.held_images, transfers)
 
 
 def _with_ended(
@@ -138,68 +114,6 @@ def _with_ended(
     mistaken_ids = frozenset([record.id for record in mistaken])
     state = replace(found.state, discrepancies=discrepancies, mistaken_lease_ids=mistaken_ids)
     return Reconciliation(state, changes)
-
-
-def _records(
-    ledger: Ledger, concerned: Concerned, admission: Admission, snapshot: PoolSnapshot
-) -> dict[int, LeaseRecord]:
-    """What is recorded of the leases that are concerned, and what was just admitted, by ascending id."""
-    records = {one: ledger.leases[one] for one in concerned.lease_ids if one in ledger.leases}
-    if not admission.records:
-        return records
-    records.update({record.id: adopted(record, ledger, snapshot) for record in admission.records})
-    return dict(sorted(records.items()))
-
-
-def _news(
-    before: Mapping[int, _Value], concerned: Concerned, now: Mapping[int, _Value]
-) -> tuple[list[int], dict[int, _Value]]:
-    """Of what is concerned the ids of what is gone, and what is new or another object."""
-    gone = [lease_id for lease_id in concerned.lease_ids if lease_id in before and lease_id not in now]
-    return gone, {lease_id: value for lease_id, value in now.items() if before.get(lease_id) is not value}
-
-
-def _merged(before: Mapping[int, _Value], gone: Sequence[int], renewed: Mapping[int, _Value]) -> Mapping[int, _Value]:
-    """What was known before as it is now, by ascending id; the very mapping if nothing is new.
-
-    Else a copy: a state may be looked at after the next one was made.
-    """
-    if not gone and not renewed:
-        return before
-    merged = dict(before)
-    for lease_id in gone:
-        del merged[lease_id]
-    last_id = next(reversed(merged), -1)
-    merged.update(renewed)
-    if not [lease_id for lease_id in renewed if lease_id < last_id and lease_id not in before]:
-        return merged
-    return dict(sorted(merged.items()))
-
-
-def _lease_of_vm(footing: Footing, gone: Iterable[int], renewed: Mapping[int, Lease]) -> Mapping[int, int]:
-    """The lease of each VM, as `_merged`."""
-    known = footing.leases
-    joined = [one for one in renewed.values() if one.id not in known or known[one.id].vm_ids != one.vm_ids]
-    left = [known[lease_id] for lease_id in gone] + [known[one.id] for one in joined if one.id in known]
-    if not left and not joined:
-        return footing.lease_of_vm
-    found = dict(footing.lease_of_vm)
-    for lease in left:
-        for vm_id in lease.vm_ids:
-            found.pop(vm_id, None)
-    for lease in joined:
-        for vm_id in lease.vm_ids:
-            found[vm_id] = lease.id
-    return found
-
-
-def _changed_lease_ids(
-    ledger: Ledger, concerned: Concerned, gone: Iterable[int], renewed: Iterable[int]
-) -> frozenset[int] | None:
-    """Leases that are not the objects of the footing, or whose reservations may not be."""
-    if concerned.footing is NO_FOOTING or ledger.changed_lease_ids is None:
-        return None
-    return ledger.changed_lease_ids.union(gone, renewed)
 
 
 def _transitions(
@@ -247,15 +161,6 @@ def _host_capacities(
     return tuple(found)
 
 
-def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
-    if not (snapshot.problems or settled.failed or admission.notes):
-        return ()
-    found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
-    found.extend(_failures(settled.failed, snapshot))
-    found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
-    return tuple(found)
-
-
 def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> frozenset[int]:
     """Leases of which a member could not be read."""
     if not snapshot.unreadable_vm_ids:
@@ -265,9 +170,35 @@ def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> fr
     )
 
 
+def _failed_actions(
+    snapshot: PoolSnapshot, ledger: Ledger, records: Mapping[int, LeaseRecord], settled: SettledActions
+) -> tuple[ActionRecord, ...]:
+    """Those that count as failed now, newest last."""
+    if not ledger.failed_actions:
+        return settled.failed
+    forgiven = forgiven_starts(snapshot, ledger, records)
+    return (*(forgiven.get(one.id, one) for one in ledger.failed_actions), *settled.failed)
+
+
+def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
+    if not (snapshot.problems or settled.failed or admission.notes):
+        return ()
+    found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
+    found.extend(_failures(settled.failed, snapshot))
+    found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
+    return tuple(found)
+
+
 def _failures(failed: Iterable[ActionRecord], snapshot: PoolSnapshot) -> Iterable[Discrepancy]:
     """What failed; where oned took the call and the VM was ended by somebody then, nothing has gone wrong."""
     for record in failed:
         was_ended = record.vm_id not in snapshot.vms and not record.error_code
         if not (was_ended or record.kind in MESSAGE_KINDS):
             yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {record.error_text}", record.vm_id)
+
+
+def _images(ledger: Ledger, now_s: int) -> KnownImages:
+    if not (ledger.held_images or ledger.image_transfers):
+        return NO_IMAGES_KNOWN
+    transfers = {name: record.no_later_than(now_s) for name, record in ledger.image_transfers.items()}
+    return KnownImages(ledger.held_images, transfers)

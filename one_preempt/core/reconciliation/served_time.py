@@ -41,6 +41,9 @@ def clocked(
     though we have sent it out since.
     """
     served = _served(present)
+    if not served and record.run_began_at_s is None and not watch.heard:
+        # As of most: it waits, and nobody has heard that it ran.
+        return record
     kept = _kept_from_running(record, present, sent_out, resting) if len(served) < len(present) else ()
     if served and not kept:
         return _running(record, served, watch)
