@@ -22,7 +22,7 @@ COMMANDS = {
     "resume": ("pause", "Allow preempting, switching hosts and copying images to them again."),
     "check": ("check", "Look for what is wrong in the set-up, and say how to fix it."),
     "config": ("config", "Show, check or import the configuration."),
-    "policies": ("policies", "List the policies: who is preempted, is next, may overtake, and others."),
+    "policies": ("policies", "List the policies that the configuration can choose."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "Submit, list, show or cancel leases."),
     "shares": ("shares", "Show how much of their shares groups and users have used (fair share)."),
@@ -68,7 +68,7 @@ def _mistake(text: str) -> click.ClickException:
 )
 @click.version_option(__version__, message="one-preempt %(version)s")
 def cli() -> None:
-    """A lease scheduler for OpenNebula that preempts virtual machines with known cost.
+    """A lease scheduler for OpenNebula: it makes room by stopping other virtual machines, at a known cost.
 
     The configuration is FILE of --config, else of the variable ONE_PREEMPT_CONF, else
     /etc/one/schedulers/one_preempt.conf, else the values as shipped. Exit codes: 0 done, 1 refused or

@@ -20,7 +20,7 @@ from one_preempt.entrypoints.daemon import run_daemon, run_stepwise
     help="One cycle for each line on standard input (an instant, in seconds since the epoch, or an empty line).",
 )
 def daemon_command(config_path: Path | None, stepwise: bool) -> int:
-    """Schedule until told to stop."""
+    """Run the scheduler until it is stopped: by Ctrl-C, SIGTERM or systemd."""
     settings = load_settings(config_path)
     if stepwise:
         return run_stepwise(settings, sys.stdin, sys.stdout)

@@ -48,7 +48,7 @@ class EnergyReport(Struct, frozen=True):
 @click.command("energy", short_help="Show the energy used and saved.")
 @config_option
 @click.option("--days", type=click.IntRange(1, 36_500), help=f"How many days back from now; {DAYS} if not given.")
-@click.option("--all", "everything", is_flag=True, help="From the beginning, including what was pruned from the log.")
+@click.option("--all", "everything", is_flag=True, help="From the beginning, including what was deleted from the log.")
 @click.option("--hosts", "by_host", is_flag=True, help="Add a row for each host.")
 @json_option
 def host_energy(config_path: Path | None, days: int | None, everything: bool, by_host: bool, as_json: bool) -> None:

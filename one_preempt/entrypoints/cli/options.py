@@ -25,7 +25,7 @@ config_option = click.option(
     type=click.Path(path_type=Path, readable=False),  # who reads it says what is wrong
     envvar="ONE_PREEMPT_CONF",
     metavar="FILE",
-    help="Configuration file; by default the one that ONE_PREEMPT_CONF names.",
+    help="Configuration file; else that of ONE_PREEMPT_CONF, else /etc/one/schedulers/one_preempt.conf.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 source_option = click.option(

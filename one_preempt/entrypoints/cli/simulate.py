@@ -66,7 +66,7 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option("--skip-bad-lines", is_flag=True, help="Skip and count lines that do not have the format.")
 @click.option(
     "--verify", "verification", type=click.Choice([each.value for each in Verification]), default="full",
-    help="Recount all plans; those that preempt, and a sample of the others; or none.",
+    help="Check all plans a second time; those that preempt, and a sample of the others; or none.",
 )  # fmt: skip
 @json_option
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write one row per run.")
@@ -97,7 +97,7 @@ def simulate_command(
 ) -> int:
     """Replay SOURCE: a log (SWF), a lease workload (LWF) or a scenario (YAML), and show the results.
 
-    The production scheduler decides, on a virtual clock. The exit code is 1 if the recount refused a plan.
+    The production scheduler decides, on a virtual clock. The exit code is 1 if the independent check refused a plan.
     """
     asked = Asked(
         source=source,

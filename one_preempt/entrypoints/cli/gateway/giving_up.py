@@ -20,7 +20,7 @@ from one_preempt.explanation.explain import printable
 def gateway_give_up(zone: str, yes: bool, socket_path: Path | None, config_path: Path | None) -> None:
     """Give up the requests in a zone that was taken out of the configuration; for the administrator.
 
-    They count as abandoned, and nothing is ended in the zone. Should it be put back, VMs of them are found again.
+    They count as abandoned, and nothing is ended in the zone. If the zone is put back, their VMs are found again.
     """
     ask = asking(config_path, socket_path)
     left = told(ask("status"), "zones_taken_out", dict)

@@ -47,7 +47,7 @@ class Known(msgspec.Struct, frozen=True):
 def gateway_rates(explain: bool, config_path: Path | None, as_json: bool) -> int:
     """Show which part of the requests each zone gets, and from what; for the administrator.
 
-    Without --explain what is in force, as measured last. Exit code 1 where no zone can be given a share.
+    Without --explain: the shares in use, as measured last. The exit code is 1 if no zone can be given a share.
     """
     settings = load_settings(config_path)
     if not settings.gateway.zones:

@@ -14,5 +14,5 @@ from one_preempt.entrypoints.gateway_service import run_gateway
 @click.command("run")
 @config_option
 def gateway_run(config_path: Path | None) -> int:
-    """Answer requests until told to stop; for the administrator. It creates and ends nothing in any zone."""
+    """Run the gateway until it is stopped; for the administrator. It creates and ends nothing in any zone."""
     return run_gateway(load_settings(config_path))

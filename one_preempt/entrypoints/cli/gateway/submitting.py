@@ -38,7 +38,7 @@ LONGEST_SAID = 600
     "continued",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Take up a request whose command ended before it had an outcome; with the same other options.",
+    help="Go on with this request, whose command was interrupted; give all other options again.",
 )
 @click.option("--wait", is_flag=True, help="Return when it runs, or after --timeout (exit code 1).")
 @click.option(

@@ -47,7 +47,7 @@ WHOLE_STORIES = 50
 @mine_option
 @json_option
 def lease_show(lease_id: int, config_path: Path | None, mine: bool, as_json: bool) -> None:
-    """Show one lease: its terms, its VMs, and its story."""
+    """Show one lease: its terms, its VMs, and its history."""
     settings = administrators_settings(config_path, mine)
     if settings is not None:
         _show_recorded(settings, lease_id, as_json)
