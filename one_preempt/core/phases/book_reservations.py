@@ -41,7 +41,8 @@ PLACES_FOR_ALL = 40_000
 FEW_PLACES = 200
 JUDGED_AGAIN_S = 10
 _LATER = Reason(
-    NEXT_CYCLE, "other requests of its owner for devices, cores or by a VM group are judged first: it is next"
+    NEXT_CYCLE,
+    "other requests of its owner that need devices, cores or a VM group are looked at first: this one is next",
 )
 
 

@@ -140,7 +140,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return leaving_status(lease.terms.type)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
-        return f"OpenNebula does not see it running, and whether it runs is not known ({lease.terms.type})"
+        return f"OpenNebula cannot tell whether it runs ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 

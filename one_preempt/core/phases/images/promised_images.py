@@ -187,7 +187,7 @@ def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], start_s: int) -> R
         why = f"{what} cannot be on its hosts by START {utc_text(start_s)}, for bringing them there takes {own_s} s"
     else:
         why = f"{what} cannot be on its hosts by START {utc_text(start_s)}: the link is taken by others' transfers"
-    return Reason(IMAGES_LATE, f"{why}; it surely can be accepted from {utc_text(max(sure_s, start_s + 1))} on")
+    return Reason(IMAGES_LATE, f"{why}; it can surely be accepted from {utc_text(max(sure_s, start_s + 1))} on")
 
 
 def _surely_has_pool_room(draft: PlanDraft, images: ImageDraft, own: Sequence[ImageNeed]) -> bool:

@@ -127,7 +127,7 @@ def _on_its_own_hosts(draft: PlanDraft, wanted: RoomWanted) -> RoomWanted | None
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     """What forbids preempting for this lease, whoever the victims would be."""
     if not lease.preempts:
-        return Reason("may-not-preempt", "does not fit; it takes no room from others")
+        return Reason("may-not-preempt", "does not fit, and it may not preempt others")
     if lease.state is not LeaseState.WAITING:
         return Reason("returns", "does not fit; a lease that returns takes no room from others")
     if draft.state.paused:
