@@ -41,29 +41,9 @@ def clocked(
     though we have sent it out since.
     """
     served = _served(present)
-    if not served and record.run_began_at_s is None and not watch.heard:
-        # As of most: it waits, and nobody has heard that it ran.
-        return record
-    kept = _kept_from_running(record, present, sent_out, resting) if len(served) < len(present) else ()
-    if served and not kept:
+    if len(served) == len(present) or (served and not _kept_from_running(record, present, sent_out, resting)):
         return _running(record, served, watch)
-    # Of a run that is over already, and was never seen, nothing tells but what was heard.
-    began_at_s = watch.all_ran_at_s(present) if record.run_began_at_s is None else record.run_began_at_s
-    if began_at_s is None:
-        return record
-    ends_at_s = [vm.history[-1].running_end_at_s for vm in (kept or present) if vm.history]
-    if sent_out is not None and sent_out.outcome_at_s is not None:
-        ends_at_s.append(sent_out.outcome_at_s)
-    known = [at_s for at_s in ends_at_s if began_at_s <= at_s <= watch.now_s]
-    if kept:
-        ended_at_s = min(known, default=watch.now_s)
-    elif watch.has_just_lost_one(record, present):
-        # It ran perhaps until a moment ago: of what is gone nobody knows since when.
-        ended_at_s = watch.now_s
-    else:
-        # All are away by their owner's hand, since the last of them is.
-        ended_at_s = max(known, default=watch.now_s)
-    return replace(record, served_s=record.served_s + max(0, ended_at_s - began_at_s), run_began_at_s=None)
+    return _stopped(record, present, watch, sent_out, resting)
 
 
 def _running(record: LeaseRecord, served: Sequence[VirtualMachine], watch: Watch) -> LeaseRecord:
@@ -82,6 +62,33 @@ def _running(record: LeaseRecord, served: Sequence[VirtualMachine], watch: Watch
     if began_at_s is None:
         began_at_s = min(now_s, max(vm.history[-1].running_start_at_s or now_s for vm in served))
     return replace(record, run_began_at_s=began_at_s)
+
+
+def _stopped(
+    record: LeaseRecord,
+    present: Sequence[VirtualMachine],
+    watch: Watch,
+    sent_out: ActionRecord | None,
+    resting: Container[int],
+) -> LeaseRecord:
+    """`record` in no run. What it was served by the last one is added, even if that was never seen, and only heard of."""
+    began_at_s = watch.all_ran_at_s(present) if record.run_began_at_s is None else record.run_began_at_s
+    if began_at_s is None:
+        return record
+    kept = _kept_from_running(record, present, sent_out, resting)
+    ends_at_s = [vm.history[-1].running_end_at_s for vm in (kept or present) if vm.history]
+    if sent_out is not None and sent_out.outcome_at_s is not None:
+        ends_at_s.append(sent_out.outcome_at_s)
+    known = [at_s for at_s in ends_at_s if began_at_s <= at_s <= watch.now_s]
+    if kept:
+        ended_at_s = min(known, default=watch.now_s)
+    elif watch.has_just_lost_one(record, present):
+        # It ran perhaps until a moment ago: of what is gone nobody knows since when.
+        ended_at_s = watch.now_s
+    else:
+        # All are away by their owner's hand, since the last of them is.
+        ended_at_s = max(known, default=watch.now_s)
+    return replace(record, served_s=record.served_s + max(0, ended_at_s - began_at_s), run_began_at_s=None)
 
 
 def _served(present: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
