@@ -9,8 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.preemption.packing import Packing
-from one_preempt.core.preemption.problem import PreemptionProblem, SearchLimits
+from one_preempt.core.packing.packing import Packing
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -97,6 +96,4 @@ class GangDemand(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def packing(self) -> Packing:
         """The exact packing of VMs that differ on the hosts of `packing_rows`, of which there must be one."""
-        allowed = self.allowed[:, self.packing_rows]
-        nothing_free = np.zeros((allowed.shape[1], self.needs.shape[1]), dtype=np.int64)
-        return Packing(PreemptionProblem(nothing_free, self.needs, allowed, (), 0, self.separate), SearchLimits())
+        return Packing(self.needs, self.allowed[:, self.packing_rows], self.separate)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from one_preempt.core.packing.first_fit import first_fit
+from one_preempt.core.packing.packing import Packing
 from one_preempt.core.preemption.candidate_table import CandidateTable, table_of
-from one_preempt.core.preemption.first_fit import first_fit
-from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.problem import (
     BoolArray,
     IntArray,

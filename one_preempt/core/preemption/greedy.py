@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from one_preempt.core.distinct import distinct
+from one_preempt.core.packing.packing import Packing
 from one_preempt.core.preemption.candidate_table import CandidateTable, table_of
-from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from one_preempt.core.model.plan import CandidateSet, Reason
+from one_preempt.core.packing.packing import PackingLimits
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -107,15 +108,12 @@ class SearchLimits(Struct, frozen=True):
     Attributes:
         enumerated_leases: Up to so many leases that can help, all minimal candidate sets are listed; each further
             one doubles time and memory (18 take a fraction of a second, see benchmarks/candidate_sets.py).
-        packing_states: How many combinations of "which VMs of the request are placed by now" a packing may tell
-            apart. It bounds requests of many VMs that differ; beyond, packing is first-fit and never called optimal.
-        host_packings: How many ways of filling one host are looked at before the same happens.
+        packing: How far it is looked whether the request fits; beyond, no answer is called optimal.
         reported_sets: How many candidate sets an answer shows.
     """
 
     enumerated_leases: int = 18
-    packing_states: int = 1 << 14
-    host_packings: int = 2_000
+    packing: PackingLimits = PackingLimits()
     reported_sets: int = 20
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from one_preempt.core.model.plan import Reason
+from one_preempt.core.packing.packing import Packing
 from one_preempt.core.preemption.candidate_set import candidate_sets
 from one_preempt.core.preemption.candidate_table import CandidateTable
 from one_preempt.core.preemption.greedy import irreducible_sets
 from one_preempt.core.preemption.lower_bound import LowerBounds, lower_bounds
-from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.policy import Objective, PreemptionPolicy
 from one_preempt.core.preemption.problem import (
     DEFAULT_LIMITS,
@@ -41,7 +41,7 @@ def choose_victims(
     beyond, among the sets that greedy searches find, and the answer says whether that pick is proven. Both are about
     the leases of the least worth that are enough.
     """
-    packing = Packing(problem, limits)
+    packing = Packing(problem.needs, problem.allowed, problem.separate, limits.packing)
     placement = packing.placement(problem.free)
     if placement is not None:
         return Choice((), placement, overhead_ms=0, optimal=True, bound_ms=0)

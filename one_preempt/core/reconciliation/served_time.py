@@ -71,7 +71,7 @@ def _stopped(
     sent_out: ActionRecord | None,
     resting: Container[int],
 ) -> LeaseRecord:
-    """`record` in no run. What it was served by the last one is added, even if that was never seen, and only heard of."""
+    """`record` in no run. What the last one served it is added, even if that was never seen, and only heard of."""
     began_at_s = watch.all_ran_at_s(present) if record.run_began_at_s is None else record.run_began_at_s
     if began_at_s is None:
         return record

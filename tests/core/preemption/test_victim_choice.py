@@ -9,9 +9,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from one_preempt.core.packing.packing import Packing, PackingLimits
 from one_preempt.core.preemption import mlip, moml, mov, nop, slot_cover
 from one_preempt.core.preemption.candidate_set import candidate_sets
-from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import (
     DEFAULT_LIMITS,
@@ -54,7 +54,7 @@ def a_problem(free: list[int], needs: list[int], *leases: PreemptableLease) -> P
 @given(problems())
 def test_the_candidate_sets_are_the_minimal_sets_that_brute_force_finds(problem: PreemptionProblem) -> None:
     expected = minimal_sets(problem)
-    packing = Packing(problem, DEFAULT_LIMITS)
+    packing = Packing(problem.needs, problem.allowed, problem.separate)
     found = candidate_sets(problem, packing, helpful_leases(problem, packing))
     assert found.complete
     assert [found.candidate_set(row).lease_ids for row in range(len(found.members))] == [s.ids for s in expected]
@@ -71,7 +71,7 @@ def test_the_candidate_sets_are_the_minimal_sets_that_brute_force_finds(problem:
 def test_hosts_that_are_alike_count_as_often_as_there_are(hosts: list[set[int]], free: list[int], vms: int) -> None:
     leases = [a_lease(number, 10, *((host, 1) for host in sorted(own))) for number, own in enumerate(hosts)]
     problem = a_problem(free, [1] * vms, *leases)
-    packing = Packing(problem, DEFAULT_LIMITS)
+    packing = Packing(problem.needs, problem.allowed, problem.separate)
     found = candidate_sets(problem, packing, problem.leases)
     assert [found.candidate_set(row).lease_ids for row in range(len(found.members))] == [
         s.ids for s in minimal_sets(problem)
@@ -137,7 +137,7 @@ def test_a_greedy_pick_is_a_candidate_set_with_a_true_bound_and_an_honest_verdic
 def test_a_packing_that_hits_its_limits_still_places_validly_and_keeps_a_true_bound(
     problem: PreemptionProblem, states: int, host_packings: int
 ) -> None:
-    limits = SearchLimits(packing_states=states, host_packings=host_packings)
+    limits = SearchLimits(packing=PackingLimits(states, host_packings))
     choice = choose_victims(problem, mov.POLICY, limits)
     if isinstance(choice, NoChoice):
         assert choice.reason.code == "not-found" or not minimal_sets(problem)

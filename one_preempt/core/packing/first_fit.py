@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from one_preempt.core.preemption.problem import BoolArray, IntArray
-from one_preempt.core.preemption.request_classes import RequestClass
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.packing.request_classes import BoolArray, RequestClass
 
 
 class FirstFit(Struct, frozen=True, eq=False):

@@ -20,14 +20,30 @@ import numpy as np
 from msgspec import Struct
 
 from one_preempt.core.distinct import distinct
-from one_preempt.core.preemption.first_fit import first_fit
-from one_preempt.core.preemption.problem import IntArray, PreemptionProblem, SearchLimits
-from one_preempt.core.preemption.request_classes import RequestClass, combinations, merged_to, request_classes
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.packing.first_fit import first_fit
+from one_preempt.core.packing.request_classes import BoolArray, RequestClass, combinations, merged_to, request_classes
 
 Counts = tuple[int, ...]
 
 # The set of vectors reached before any host: the one of no VM.
 _NOTHING = 1
+
+
+class PackingLimits(Struct, frozen=True):
+    """How far a packing looks before it is first-fit, and no more exact.
+
+    Attributes:
+        combinations: How many combinations of "which VMs are placed by now" it may tell apart; it bounds requests of
+            many VMs that differ.
+        host_packings: How many ways of filling one host are looked at.
+    """
+
+    combinations: int = 1 << 14
+    host_packings: int = 2_000
+
+
+DEFAULT_LIMITS = PackingLimits()
 
 
 class _Step(Struct, frozen=True):
@@ -39,16 +55,28 @@ class _Step(Struct, frozen=True):
 
 
 class Packing:
-    """The packings of one request. Pure; it only remembers what it has worked out.
+    """The packings of one request of N VMs. Pure; it only remembers what it has worked out.
+
+    Args:
+        needs: Shape (N, R): what each VM takes.
+        allowed: Shape (N, hosts): where each VM may go at all.
+        separate: Anti-affinity: groups of VMs (by row of `needs`) that must be on different hosts.
+        limits: How far it looks.
 
     Attributes:
         exact: False once a limit made it overlook placements; what it finds is a placement even then.
         classes: The request's VMs by likeness, merged where they would be too many.
     """
 
-    def __init__(self, problem: PreemptionProblem, limits: SearchLimits) -> None:
-        self._natural_classes = request_classes(problem)
-        self.classes = merged_to(self._natural_classes, limits.packing_states)
+    def __init__(
+        self,
+        needs: IntArray,
+        allowed: BoolArray,
+        separate: tuple[tuple[int, ...], ...] = (),
+        limits: PackingLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._natural_classes = request_classes(needs, allowed, separate)
+        self.classes = merged_to(self._natural_classes, limits.combinations)
         self.exact = len(self.classes) == len(self._natural_classes)
         self._limits = limits
         self._sizes = tuple(request_class.size for request_class in self.classes)
@@ -64,7 +92,7 @@ class Packing:
         ]
         patterns, self._pattern_of_host = _distinct_columns(self._allowed)
         self._patterns = [tuple(int(k) for k in np.flatnonzero(column)) for column in patterns]
-        self._sums = [self._sums_of_needs(pattern, len(problem.free[0])) for pattern in self._patterns]
+        self._sums = [self._sums_of_needs(pattern, needs.shape[1]) for pattern in self._patterns]
         self._steps: list[tuple[_Step, ...]] = [()]
         self._filling_by_counts: dict[tuple[Counts, ...], int] = {(): 0}
         self._filling_by_room: dict[tuple[int, Counts], int] = {}

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
-from one_preempt.core.preemption.problem import PreemptionProblem
+from one_preempt.core.model.cluster_state import IntArray
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class RequestClass(Struct, frozen=True):
     """VMs of one request with equal needs, equal allowed hosts and equal anti-affinity.
 
-    `members` are rows of `PreemptionProblem.needs`; `groups` are the anti-affinity groups they belong to: at
+    `members` are rows of the request's needs; `groups` are the anti-affinity groups they belong to: at
     most one VM of a group goes to a host. `allowed` holds one truth value a host.
     """
 
@@ -28,15 +32,17 @@ class RequestClass(Struct, frozen=True):
         return len(self.members)
 
 
-def request_classes(problem: PreemptionProblem) -> tuple[RequestClass, ...]:
-    """The classes of a request, in the order of their first members."""
-    apart = [(number, set(group)) for number, group in enumerate(problem.separate) if len(set(group)) > 1]
+def request_classes(
+    needs: IntArray, allowed: BoolArray, separate: tuple[tuple[int, ...], ...]
+) -> tuple[RequestClass, ...]:
+    """The classes of a request, in the order of their first members; see `Packing`."""
+    apart = [(number, set(group)) for number, group in enumerate(separate) if len(set(group)) > 1]
     members_by_likeness: dict[tuple[tuple[int, ...], bytes, frozenset[int]], list[int]] = {}
-    for row, (need, allowed) in enumerate(zip(problem.needs.tolist(), problem.allowed, strict=True)):
+    for row, (need, where) in enumerate(zip(needs.tolist(), allowed, strict=True)):
         groups = frozenset([number for number, group in apart if row in group])
-        members_by_likeness.setdefault((tuple(need), allowed.tobytes(), groups), []).append(row)
+        members_by_likeness.setdefault((tuple(need), where.tobytes(), groups), []).append(row)
     return tuple(
-        RequestClass(tuple(rows), need, tuple(problem.allowed[rows[0]].tolist()), groups)
+        RequestClass(tuple(rows), need, tuple(allowed[rows[0]].tolist()), groups)
         for (need, _, groups), rows in members_by_likeness.items()
     )
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given, settings
 
-from one_preempt.core.preemption.packing import Packing, number_distinct
-from one_preempt.core.preemption.problem import PreemptionProblem, SearchLimits
+from one_preempt.core.packing.packing import Packing, number_distinct
+from one_preempt.core.preemption.problem import PreemptionProblem
 from tests.core.preemption.brute_force import fits, is_valid, problems
 
 
@@ -20,10 +20,14 @@ def a_request(free: list[tuple[int, ...]], needs: Sequence[tuple[int, ...]]) -> 
     )
 
 
+def packing_of(problem: PreemptionProblem) -> Packing:
+    return Packing(problem.needs, problem.allowed, problem.separate)
+
+
 @settings(max_examples=300)
 @given(problems())
 def test_a_placement_is_found_exactly_where_there_is_one(problem: PreemptionProblem) -> None:
-    packing = Packing(problem, SearchLimits())
+    packing = packing_of(problem)
     placement = packing.placement(problem.free)
     assert packing.exact
     assert (placement is not None) == fits(problem, ())
@@ -32,7 +36,7 @@ def test_a_placement_is_found_exactly_where_there_is_one(problem: PreemptionProb
 
 def test_vms_that_only_fit_in_one_combination_are_packed() -> None:
     problem = a_request([(10, 10), (10, 10)], [(6, 1), (5, 5), (1, 6), (5, 5), (3, 3)])
-    placement = Packing(problem, SearchLimits()).placement(problem.free)
+    placement = packing_of(problem).placement(problem.free)
     assert placement is not None
     assert is_valid(problem, (), placement)
 
@@ -40,7 +44,7 @@ def test_vms_that_only_fit_in_one_combination_are_packed() -> None:
 def test_thirteen_vms_that_all_differ_are_packed_exactly_on_one_host_that_holds_them_all() -> None:
     needs = [(i, 14 - i) for i in range(1, 14)]
     whole = a_request([(91, 91)], needs)
-    packing = Packing(whole, SearchLimits())
+    packing = packing_of(whole)
     assert packing.placement(whole.free) == (0,) * 13
     assert packing.placement(whole.free - 1) is None
     assert packing.exact
@@ -48,7 +52,7 @@ def test_thirteen_vms_that_all_differ_are_packed_exactly_on_one_host_that_holds_
 
 def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equal_and_then_by_first_fit() -> None:
     problem = a_request([(210, 210)], [(i, i) for i in range(1, 21)])
-    packing = Packing(problem, SearchLimits())
+    packing = packing_of(problem)
     assert not packing.exact
     everything_on_it = [(int(packing.fillings_of_hosts(problem.free + extra)[0]), 1) for extra in (0, 40)]
     assert [packing.fits([filling]) for filling in everything_on_it] == [False, True]
@@ -58,7 +62,7 @@ def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equa
 
 def test_a_host_that_is_overcommitted_in_anything_takes_nothing() -> None:
     problem = a_request([(-1, 5), (5, 5)], [(0, 1)])
-    assert Packing(problem, SearchLimits()).placement(problem.free) == (1,)
+    assert packing_of(problem).placement(problem.free) == (1,)
 
 
 def test_distinct_values_are_numbered_in_ascending_order_however_large_they_are() -> None:
