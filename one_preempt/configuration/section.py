@@ -1,4 +1,4 @@
-"""What a section of the configuration is, and the kinds of values that several sections have."""
+"""What a section of the configuration or of a scenario is, and the kinds of values that several sections have."""
 
 from __future__ import annotations
 

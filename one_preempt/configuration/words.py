@@ -1,4 +1,4 @@
-"""What is wrong with a value of the configuration, in words for people: after msgspec's message for programmers."""
+"""What is wrong with a value of the configuration, or of a scenario, in words for people: after msgspec's message."""
 
 from __future__ import annotations
 

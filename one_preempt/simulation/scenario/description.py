@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from one_preempt.configuration.section import NotNegative, Positive, TypeName
+from one_preempt.configuration.section import NotNegative, Positive, Section, TypeName
 from one_preempt.configuration.settings import LONGEST_FILE
 from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
+from one_preempt.configuration.words import in_plain_words
 from one_preempt.errors import OnePreemptError, cause_of
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
@@ -24,11 +25,7 @@ class ScenarioError(OnePreemptError):
     """The scenario cannot be used; the message names the file, the key and the mend."""
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the file whose keys are all known."""
-
-
-class HostsEntry(_Entry, frozen=True):
+class HostsEntry(Section, frozen=True):
     """`count` equal machines of `cpu` CPUs."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=MOST_NODES)]
@@ -36,14 +33,14 @@ class HostsEntry(_Entry, frozen=True):
     memory_mib: Positive = 1024
 
 
-class ImageLinkEntry(_Entry, frozen=True):
+class ImageLinkEntry(Section, frozen=True):
     """The one link over which images come to hosts; `keeps_copies`: what was copied for a VM stays on its host."""
 
     link_megabit_per_s: Positive
     keeps_copies: bool = False
 
 
-class SiteEntry(_Entry, frozen=True):
+class SiteEntry(Section, frozen=True):
     """The machines, and how long the drivers work: the names of `Durations`; see `overheads` for what is not named.
 
     Without `images` storage is shared, and images take no time.
@@ -54,7 +51,7 @@ class SiteEntry(_Entry, frozen=True):
     images: ImageLinkEntry | None = None
 
 
-class TraceEntry(_Entry, frozen=True):
+class TraceEntry(Section, frozen=True):
     """A log and a file of annotations (LWFA) for its leases, beside the scenario or by their whole paths."""
 
     file: str
@@ -63,7 +60,7 @@ class TraceEntry(_Entry, frozen=True):
     cut_overruns: bool = False
 
 
-class ModelEntry(_Entry, frozen=True):
+class ModelEntry(Section, frozen=True):
     """The model of Lublin and Feitelson: so many requests, on as many nodes as the site has."""
 
     requests: Positive
@@ -71,7 +68,7 @@ class ModelEntry(_Entry, frozen=True):
     process: Literal["authors", "gridsim"] = "authors"
 
 
-class WorkloadEntry(_Entry, frozen=True):
+class WorkloadEntry(Section, frozen=True):
     """A log or a model, and what is done to it: arrivals stretched, means adjusted, in this order."""
 
     trace: TraceEntry | None = None
@@ -82,7 +79,7 @@ class WorkloadEntry(_Entry, frozen=True):
     mean_duration_s: Number | None = None
 
 
-class ImageEntry(_Entry, frozen=True):
+class ImageEntry(Section, frozen=True):
     """An image, and the share of the requests that are made from it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -90,7 +87,7 @@ class ImageEntry(_Entry, frozen=True):
     share: Share
 
 
-class LeasesEntry(_Entry, frozen=True):
+class LeasesEntry(Section, frozen=True):
     """What logs do not say: how many requests are local, lease types with their shares, deadlines, a limit, images."""
 
     local: NotNegative | None = None
@@ -100,7 +97,7 @@ class LeasesEntry(_Entry, frozen=True):
     images: list[ImageEntry] = []
 
 
-class ReservationsEntry(_Entry, frozen=True):
+class ReservationsEntry(Section, frozen=True):
     """Advance reservations drawn into the workload; see `inject.ReservationRecipe`."""
 
     share: Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -111,7 +108,7 @@ class ReservationsEntry(_Entry, frozen=True):
     tolerance: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = 0.01
 
 
-class ImageStagingEntry(_Entry, frozen=True):
+class ImageStagingEntry(Section, frozen=True):
     """Images are brought to hosts before reservations start there; the keys are those of the configuration."""
 
     policy: str = "EDF/JIT"
@@ -122,7 +119,7 @@ class ImageStagingEntry(_Entry, frozen=True):
     ahead_s: Positive | None = None
 
 
-class Scenario(_Entry, frozen=True):
+class Scenario(Section, frozen=True):
     """The whole file. Every policy is run with every backfilling policy and every seed.
 
     With `image_staging` that is done, whatever the configuration says; the rate is always that of the site's link.
@@ -156,7 +153,7 @@ def read_scenario(path: Path) -> Scenario:
     except StrictYamlError as error:
         raise ScenarioError(f"{path}: {error}") from error
     except (msgspec.ValidationError, TypeError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
+        raise ScenarioError(f"{path}: {in_plain_words(str(error), Scenario)}") from error
     _check(path, scenario)
     return scenario
 

@@ -228,10 +228,10 @@ def changed(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (changed(nodes=4), "unknown field `nodes`"),
+        (changed(nodes=4), "unknown key `nodes`; there are: "),
         (changed(site={"hosts": []}), "site.hosts names no machines"),
-        (changed(site={"hosts": [{"count": 0}]}), r"`int` >= 1.*site\.hosts\[0\]\.count"),
-        (changed(site={"hosts": [{"count": 1_000_001}]}), r"`int` <= 1000000.*site\.hosts\[0\]\.count"),
+        (changed(site={"hosts": [{"count": 0}]}), r"site\.hosts\[0\]\.count: expected a whole number of at least 1"),
+        (changed(site={"hosts": [{"count": 1_000_001}]}), "expected a whole number of at most 1000000"),
         (
             changed(site={"hosts": [{"count": 600_000}, {"count": 600_001}]}),
             r"site\.hosts names 1200001 machines together: 1000000 are",
@@ -240,12 +240,12 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(workload={}), "either a trace or lublin99"),
         (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),
         (changed(policies=["moml", "MOML"]), "is written twice"),
-        (changed(seeds=[]), r"length >= 1.*seeds"),
-        (changed(leases={"types": {"BE": 1}}), "Invalid enum value 'BE'"),
+        (changed(seeds=[]), "seeds: expected a list that is not empty"),
+        (changed(leases={"types": {"BE": 1}}), "leases.types: a key: unknown word 'BE'; there are: BE-CANCELLABLE"),
         (changed(leases={"types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.4}}), r"leases\.types add up to 0\.9"),
-        (changed(leases={"max_suspensions": 1_000_001}), r"<= 1000000.*leases\.max_suspensions"),
+        (changed(leases={"max_suspensions": 1_000_001}), r"leases\.max_suspensions: expected a whole number of at most"),
         (changed(leases={"local": 41}), "leases.local is 41, of only 40 requests"),
-        (changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}), r">= 0.01.*site\.hosts\[0\]\.cpu"),
+        (changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}), r"site\.hosts\[0\]\.cpu: expected a number of at least 0\.01"),
         (
             changed(reservations={"share": 0.2, "mean_duration_s": 60, "fewest_vms": 5, "most_vms": 4}),
             r"reservations\.fewest_vms is more",
