@@ -243,9 +243,15 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(seeds=[]), "seeds: expected a list that is not empty"),
         (changed(leases={"types": {"BE": 1}}), "leases.types: a key: unknown word 'BE'; there are: BE-CANCELLABLE"),
         (changed(leases={"types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.4}}), r"leases\.types add up to 0\.9"),
-        (changed(leases={"max_suspensions": 1_000_001}), r"leases\.max_suspensions: expected a whole number of at most"),
+        (
+            changed(leases={"max_suspensions": 1_000_001}),
+            r"leases\.max_suspensions: expected a whole number of at most",
+        ),
         (changed(leases={"local": 41}), "leases.local is 41, of only 40 requests"),
-        (changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}), r"site\.hosts\[0\]\.cpu: expected a number of at least 0\.01"),
+        (
+            changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}),
+            r"site\.hosts\[0\]\.cpu: expected a number of at least 0\.01",
+        ),
         (
             changed(reservations={"share": 0.2, "mean_duration_s": 60, "fewest_vms": 5, "most_vms": 4}),
             r"reservations\.fewest_vms is more",
