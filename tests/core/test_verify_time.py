@@ -63,15 +63,16 @@ def test_an_accepted_reservation_is_booked_at_its_start_on_hosts_that_take_vms()
     assert codes(state, replace(sound, bookings=())) == ["nothing-booked"]
     promise = booking(slot(1, 100, 150, 0, 1, firm=False))
     assert codes(state, replace(sound, bookings=(promise,))) == ["nothing-booked"]
-    for wrong, code in (
-        (slot(1, 99, 150, 0, 1), "not-at-start"),
-        (slot(1, 101, 150, 0, 1), "not-at-start"),
-        (slot(1, 100, 100, 0, 1), "malformed-booking"),
-        (slot(1, 100, 150, 0), "booked-hosts"),
-        (slot(1, 100, 150), "booked-hosts"),
-        (slot(1, 100, 150, 0, 7), "booked-hosts"),
+    for wrong, expected in (
+        (slot(1, 99, 150, 0, 1), ["not-at-start"]),
+        (slot(1, 101, 151, 0, 1), ["not-at-start"]),
+        (slot(1, 100, 149, 0, 1), ["too-short"]),
+        (slot(1, 100, 100, 0, 1), ["malformed-booking", "too-short"]),
+        (slot(1, 100, 150, 0), ["booked-hosts"]),
+        (slot(1, 100, 150), ["booked-hosts"]),
+        (slot(1, 100, 150, 0, 7), ["booked-hosts"]),
     ):
-        assert codes(state, replace(sound, bookings=(booking(wrong),))) == [code]
+        assert codes(state, replace(sound, bookings=(booking(wrong),))) == expected
     assert codes(state, replace(sound, bookings=(Booking(1, (slot(2, 100, 150, 0, 1),)),))) == ["malformed-booking"]
     assert codes(state, replace(sound, bookings=sound.bookings * 2)) == ["booked-twice"]
     hosts = {**state.snapshot.hosts, 1: replace(host(1), state=HostState.DISABLED)}
@@ -98,6 +99,9 @@ def test_what_is_late_already_starts_when_it_can_and_not_earlier_than_asked() ->
     late = timed(1, start_at_s=NOW_S - 10, duration_s=50, verdict=Verdict.ACCEPTED)
     assert codes(waits(late), replace(plan(), bookings=(booking(slot(1, 1, 51, 0)),))) == []
     assert codes(waits(late), replace(plan(), bookings=(booking(slot(1, -11, 51, 0)),))) == ["not-at-start"]
+    for had_s, given_s, expected in ((51, 50, []), (51, 49, ["too-short"]), (30, 30, []), (30, 60, [])):
+        before = promised(waits(late), slot(1, -10, had_s, 0))
+        assert codes(before, replace(plan(), bookings=(booking(slot(1, 1, 1 + given_s, 0)),))) == expected
 
 
 def test_only_what_was_promised_something_is_booked_firmly() -> None:
@@ -115,6 +119,21 @@ def test_only_what_was_promised_something_is_booked_firmly() -> None:
         promise = replace(plan(), bookings=(booking(slot(1, 10, 60, *host_ids, firm=False)),))
         assert codes(waits(lease), promise) == []
     assert codes(waits(lease), replace(plan(), bookings=(booking(slot(8, 10, 60, 0)),))) == ["unknown-lease"]
+
+
+def test_who_was_suspended_often_enough_keeps_room_for_all_that_is_left_of_it() -> None:
+    asks: dict[str, Any] = {"duration_s": 50, "max_suspensions": 1, "preemptions": 1}
+    returns = replace(timed(1, kind=LeaseType.BE_SUSPENDABLE, **asks), preempted_by=9)
+    for until_s, expected in ((60, []), (59, ["too-short"])):
+        made = replace(plan(), bookings=(booking(slot(1, 10, until_s, 0)),))
+        assert codes(waits(returns), made) == expected
+        expected_before = promised(waits(returns), slot(1, 10, 60, 0, firm=False))
+        assert codes(expected_before, made) == expected
+    before = promised(waits(returns), slot(1, 10, 60, 0))
+    assert codes(before, replace(plan(), bookings=(Booking(1),))) == ["promise-dropped"]
+    assert codes(before, replace(plan(), bookings=(booking(slot(1, 10, 40, 0)),))) == ["too-short"]
+    served = with_lease(before, replace(returns, served_s=50))
+    assert codes(served, replace(plan(), bookings=(Booking(1),))) == []
 
 
 def test_a_refused_lease_has_nothing_booked_and_is_not_started() -> None:
@@ -148,6 +167,14 @@ def test_the_slots_of_a_deadline_lease_are_long_enough_and_end_in_time() -> None
         ([slot(1, 210, 410, 0), slot(1, 10, 100, 0)], ["malformed-booking"]),
     ):
         assert codes(state, said(1, Verdict.ACCEPTED, booking(*slots))) == expected
+
+
+def test_no_slot_of_a_deadline_lease_begins_before_its_start() -> None:
+    state = waits(timed(1, **DEADLINE, start_at_s=NOW_S + 100))
+    for from_s, expected in ((100, []), (99, ["before-start"]), (-10, ["before-start"])):
+        assert codes(state, said(1, Verdict.ACCEPTED, booking(slot(1, from_s, 400, 0)))) == expected
+    due = waits(timed(1, **DEADLINE, start_at_s=NOW_S))
+    assert codes(due, said(1, Verdict.ACCEPTED, booking(slot(1, 0, 400, 0)))) == []
 
 
 def test_what_was_accepted_before_may_be_late_and_still_starts_at_once() -> None:
@@ -285,6 +312,36 @@ def test_nobody_is_suspended_more_often_than_max_suspensions() -> None:
     ):
         victim = timed(1, kind=kind, duration_s=duration_s, max_suspensions=limit, preemptions=preemptions)
         assert codes(*preempting(victim, began_s=-100)) == expected
+
+
+def test_who_is_sent_out_before_its_deadline_has_slots_for_the_rest_of_it_by_then() -> None:
+    asks: dict[str, Any] = {"kind": LeaseType.DC_MIGRATABLE, "verdict": Verdict.ACCEPTED, **DEADLINE}
+    state, made = preempting(timed(1, **asks), began_s=-50)
+    state = promised(state, slot(1, -50, 150, 0))
+    for bookings, expected in (
+        ((), ["deadline-forsaken"]),
+        ((Booking(1),), ["deadline-forsaken"]),
+        ((booking(slot(1, 0, 150, 0)),), ["deadline-forsaken"]),
+        ((booking(slot(1, 100, 249, 0)),), ["too-short"]),
+        ((booking(slot(1, 360, 510, 0)),), ["past-deadline"]),
+        ((booking(slot(1, 100, 250, 0)),), []),
+    ):
+        assert codes(state, replace(made, bookings=bookings)) == expected
+    lease = state.leases[1]
+    for other in (
+        replace(lease, verdict=Verdict.CONVERTED),
+        replace(lease, state=LeaseState.PAUSED_BY_OWNER),
+        replace(lease, run_began_at_s=NOW_S - 200),
+    ):
+        assert codes(with_lease(state, other), made) == []
+
+
+def test_nobody_is_sent_out_who_makes_room_on_none_of_the_hosts_of_the_preemptor() -> None:
+    state, made = preempting(timed(1, kind=LeaseType.BE_SUSPENDABLE, duration_s=500), began_s=-100)
+    state = replace(state, snapshot=replace(state.snapshot, hosts={**state.snapshot.hosts, 1: host(1)}))
+    assert codes(state, made) == []
+    elsewhere = replace(made.preemptions[0], placements=(Placement(9, 1),))
+    assert codes(state, replace(made, preemptions=(elsewhere,))) == ["leaves-in-vain"]
 
 
 def test_the_recount_shares_nothing_with_the_decision() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
@@ -12,6 +12,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.lease_over_time import (
     has_deadline_promised,
     has_outlived_its_duration,
+    recorded,
     was_suspended_often_enough,
 )
 from one_preempt.core.verify.recount import DEPARTURES, MOVES, REMOVALS, Recount, Rule, Violation
@@ -126,6 +127,17 @@ def _victims_leave_as_a_whole(recount: Recount) -> Iterator[Violation]:
                 yield Violation("victim-torn", f"preemption {preemption.id} leaves VM {staying[0]} of lease {lease_id}")
 
 
+def _nobody_leaves_in_vain(recount: Recount) -> Iterator[Violation]:
+    """Who is sent out for somebody makes room on a host to which that one is to come, be it with one VM of several."""
+    for preemption in recount.plan.preemptions:
+        wanted = {placement.host_id for placement in preemption.placements}
+        of_use = {victim.lease_id for victim in preemption.victims if victim.host_id in wanted}
+        for lease_id in preemption.victim_lease_ids:
+            if lease_id not in of_use:
+                text = f"preemption {preemption.id}: lease {lease_id} makes room on none of the hosts that it is for"
+                yield Violation("leaves-in-vain", text)
+
+
 def _victims_move_as_a_whole(recount: Recount) -> Iterator[Violation]:
     """Of a lease all VMs are moved elsewhere, or none: half a gang does not run on alone."""
     for preemption in recount.plan.preemptions:
@@ -147,6 +159,25 @@ def _victims_are_not_suspended_too_often(recount: Recount) -> Iterator[Violation
                 yield Violation("suspended-too-often", text)
 
 
+def _victims_are_done_by_their_deadlines(recount: Recount) -> Iterator[Violation]:
+    """What is sent out before a DEADLINE that it was promised has slots by then for all that is left of it.
+
+    That those are long enough and end in time is a rule of its own. What is paused, or has outlived its DURATION, is
+    late by its owner's doing.
+    """
+    now_s = recount.state.now_s
+    for preemption in recount.plan.preemptions:
+        for lease_id in preemption.victim_lease_ids:
+            lease = recount.leases.get(lease_id)
+            if lease is None or not has_deadline_promised(recount, lease) or has_outlived_its_duration(lease, now_s):
+                continue
+            firm = [one for one in recorded(recount, lease, planned=True) if one.firm]
+            is_booked_anew = lease_id in recount.booking_by_lease and firm and firm[0].start_at_s > now_s
+            if lease.state is not LeaseState.PAUSED_BY_OWNER and not is_booked_anew:
+                text = f"{preemption.id} sends lease {lease_id} out, and nothing is booked for the rest of it"
+                yield Violation("deadline-forsaken", text)
+
+
 def _pause_is_respected(recount: Recount) -> Iterator[Violation]:
     if not recount.state.paused:
         return
@@ -163,7 +194,9 @@ RULES: tuple[Rule, ...] = (
     _victims_were_decided_upon,
     _preemptors_may_preempt,
     _victims_leave_as_a_whole,
+    _nobody_leaves_in_vain,
     _victims_move_as_a_whole,
     _victims_are_not_suspended_too_often,
+    _victims_are_done_by_their_deadlines,
     _pause_is_respected,
 )

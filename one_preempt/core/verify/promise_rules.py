@@ -87,6 +87,7 @@ def _promises_are_not_dropped(recount: Recount) -> Iterator[Violation]:
         if lease is None or not had or any(one.firm for one in booking.reservations):
             continue
         promised = has_deadline_promised(recount, lease) or has_start_promised(recount, lease)
+        promised = promised or has_return_promised(lease)
         if promised and _waits(recount, lease) and not _was_refused_for_long(recount, lease):
             yield Violation("promise-dropped", f"lease {lease_id} would lose what was booked for it")
 
@@ -170,7 +171,9 @@ def _bookings_give_what_was_asked_for(recount: Recount) -> Iterator[Violation]:
             yield from _deadline_is_kept(recount, lease, firm)
         elif has_start_promised(recount, lease):
             yield from _start_is_kept(recount, lease, firm)
-        elif not has_return_promised(lease):
+        elif has_return_promised(lease):
+            yield from _is_long_enough(recount, lease, firm)
+        else:
             yield Violation("not-promised", f"lease {lease_id} is booked firmly, and was promised nothing")
 
 
@@ -182,23 +185,34 @@ def _start_is_kept(recount: Recount, lease: Lease, firm: Sequence[Reservation]) 
         if one.start_at_s != start_at_s and not (late and one.start_at_s > start_at_s):
             text = f"lease {lease.id} is booked at {one.start_at_s}, and not at its START {start_at_s}"
             yield Violation("not-at-start", text)
+    yield from _is_long_enough(recount, lease, firm)
 
 
 def _deadline_is_kept(recount: Recount, lease: Lease, firm: Sequence[Reservation]) -> Iterator[Violation]:
     """Only what was accepted before may be late: then it starts at once, or has at least the time that it had."""
     now_s, deadline_at_s = recount.state.now_s, lease.terms.deadline_at_s or 0
     ends_at_s = firm[-1].end_at_s
-    accepted_before = lease.verdict is Verdict.ACCEPTED
-    at_once = accepted_before and len(firm) == 1 and firm[0].start_at_s <= now_s
+    at_once = lease.verdict is Verdict.ACCEPTED and len(firm) == 1 and firm[0].start_at_s <= now_s
     if not at_once and (ends_at_s is None or ends_at_s > deadline_at_s):
         yield Violation(
             "past-deadline", f"lease {lease.id} is booked until {ends_at_s}, after its DEADLINE {deadline_at_s}"
         )
+    ready_at_s = lease.terms.start_at_s or 0
+    if max(now_s, firm[0].start_at_s) < ready_at_s and _waits(recount, lease):
+        text = f"lease {lease.id} is booked at {firm[0].start_at_s}, before its START {ready_at_s}"
+        yield Violation("before-start", text)
+    yield from _is_long_enough(recount, lease, firm)
+
+
+def _is_long_enough(recount: Recount, lease: Lease, firm: Sequence[Reservation]) -> Iterator[Violation]:
+    """For all that is left of it; what was promised before may have lost some of its time, and loses no more."""
+    now_s = recount.state.now_s
     needed_s = left_s(lease, now_s)
+    before = [one for one in recount.state.reservations.get(lease.id, ()) if one.firm]
     if needed_s is None:
         return
-    if accepted_before:
-        needed_s = min(needed_s, booked_s(recount.state.reservations.get(lease.id, ()), now_s))
+    if before or lease.verdict is Verdict.ACCEPTED:
+        needed_s = min(needed_s, booked_s(before, now_s))
     given_s = booked_s(firm, now_s)
     if given_s < needed_s:
         yield Violation("too-short", f"lease {lease.id} is booked for {given_s} s, and needs {needed_s} s")
