@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.configuration.chosen_policies import admission_rules, policies
@@ -38,11 +39,15 @@ Calls = Counter[tuple[str, int]]
 
 
 class MortalDaemon(Mortal):
-    """The daemon over a cloud with one full host. It dies once, and a cycle later another one is started."""
+    """The daemon over a cloud with a host that the lease fills, and perhaps others as large. It dies once, and a cycle
+    later another one is started."""
 
-    def __init__(self, dies_at: int, victims: dict[str, Any] | None, lease: dict[str, Any]) -> None:
+    def __init__(
+        self, dies_at: int, victims: dict[str, Any] | None, lease: dict[str, Any], other_hosts: int = 0
+    ) -> None:
         super().__init__(NEVER)
-        told = description([{"name": "node0", "cpu": lease["SIZE"], "memory_mib": 8192}], instant=True)
+        hosts = [{"name": f"node{n}", "cpu": lease["SIZE"], "memory_mib": 8192} for n in range(1 + other_hosts)]
+        told = description(hosts, instant=True)
         self.cloud = described_cloud(msgspec.convert(told, Description))
         content = SETTINGS if victims is None else SETTINGS | {"victims": victims}
         self.settings = parse_settings(msgspec.json.encode(content).decode(), "the crash test")
@@ -100,6 +105,11 @@ class MortalDaemon(Mortal):
         template = f'CPU="1"\nMEMORY="512"\nLEASE=[{terms}]\n'
         return [self.cloud.vm_allocate(self.cloud.caller(uid), template) for _ in range(lease["SIZE"])]
 
+    def submit_plain(self, count: int) -> list[int]:
+        """VMs of paul's, whom nobody makes leave."""
+        uid = next(one.id for one in self.cloud.users.values() if one.name == "paul")
+        return [self.cloud.vm_allocate(self.cloud.caller(uid), 'CPU="1"\nMEMORY="512"\n') for _ in range(count)]
+
     def run(self, vm_ids: Sequence[int]) -> bool:
         """Do all of them run?"""
         return all(self.cloud.vms[vm_id].lcm_state is LcmState.RUNNING for vm_id in vm_ids)
@@ -154,6 +164,27 @@ def leaves_while_paused_in_part(dies_at: int) -> MortalDaemon:
     return daemon
 
 
+def starts_elsewhere_while_others_leave(dies_at: int) -> MortalDaemon:
+    """While a VM is saved for a request another host comes free: the request starts there, and the VM returns."""
+    daemon = MortalDaemon(dies_at, None, {"TYPE": "BE-SUSPENDABLE", "NAME": "sweep", "SIZE": 1}, other_hosts=1)
+    guests = daemon.submit_plain(1)
+    daemon.until(lambda: daemon.run(guests))
+    daemon.cycle()
+    daemon.calls.clear()
+    daemon.cloud.durations = replace(daemon.cloud.durations, save_s=60)
+    request = daemon.submit("lea", {"TYPE": "DC-NON-PREEMPTABLE", "NAME": "assay", "SIZE": 1})
+    daemon.until(lambda: all(daemon.cloud.vms[vm_id].lcm_state is LcmState.SAVE_STOP for vm_id in daemon.lease))
+    daemon.end(guests)
+    daemon.until(lambda: daemon.run(request))
+    assert all(daemon.cloud.vms[vm_id].state is VmState.ACTIVE for vm_id in daemon.lease)
+    daemon.until(lambda: daemon.run(daemon.lease), at_most=20)
+    daemon.cycle()
+    daemon.cycle()
+    stays = {vm_id: {one.host_id for one in daemon.cloud.vms[vm_id].history} for vm_id in (*request, *daemon.lease)}
+    assert all(stays[one].isdisjoint(stays[other]) for one in request for other in daemon.lease), stays
+    return daemon
+
+
 def is_terminated(dies_at: int) -> MortalDaemon:
     """A gang is terminated for a request of two VMs."""
     daemon = MortalDaemon(dies_at, None, {"TYPE": "BE-CANCELLABLE", "NAME": "sweep", "SIZE": 2})
@@ -173,6 +204,7 @@ PLAYS: dict[str, tuple[Callable[[int], MortalDaemon], dict[str, int]]] = {
         {"suspend": 2, "lock": 2, "deploy": 2, "unlock": 2, "resume": 2},
     ),
     "paused in part": (leaves_while_paused_in_part, {"stop": 2, "undeploy": 1, "deploy": 6}),
+    "elsewhere meanwhile": (starts_elsewhere_while_others_leave, {"stop": 1, "deploy": 2}),
     "terminated": (is_terminated, {"terminate": 2, "deploy": 2}),
 }
 
