@@ -285,7 +285,7 @@ def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
     if state is HostState.DISABLED:
         return _taken_over(sequence, now_s, state)
     if state is not HostState.OFFLINE or sight.vm_ids:
-        return to_be_woken(sequence, now_s, TAKEN_OVER, "it was enabled while it slept: it is switched on")
+        return to_be_woken(sequence, now_s, TAKEN_OVER, "it was enabled while it slept: it is to be switched on")
     if sight.status_since(sequence.since_s) is PowerStatus.ON:
         text = "somebody else has switched it on: it is used again"
         return replace(entered(sequence, PowerPhase.ENABLING, now_s, POWER_CAME, text), began_at_s=now_s)
