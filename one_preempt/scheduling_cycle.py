@@ -94,6 +94,7 @@ class SchedulingCycle:
             if around.enactor is not None
             else None
         )
+        self._is_unanswered = False
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder = around.power, around.recorder
         self._images = around.images
@@ -118,6 +119,7 @@ class SchedulingCycle:
         # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
+        self._is_unanswered = False
         self._leaps.look(self._clock.now_s())
         instants = self._events.take_instants() if self._events is not None else {}
         # A front-end that follows hands every reading on to the one that leads: it is asked for that alone.
@@ -155,6 +157,9 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state)
+        if self._is_unanswered:
+            self._last = self._memory = None
+            self._step_down()
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return CycleReport(
             raft_state=snapshot.raft_state,
@@ -272,8 +277,16 @@ class SchedulingCycle:
         )
 
     def _still_leads(self) -> bool:
-        """Ask oned again: calls are sent only as long as this front-end leads."""
-        return _leads(self._reader.read_raft_state())
+        """Ask oned again: calls are sent only as long as this front-end leads.
+
+        Where there is no answer none is sent in this cycle, and at its end another front-end's daemon may go on.
+        """
+        if not self._is_unanswered:
+            try:
+                return _leads(self._reader.read_raft_state())
+            except CloudUnavailable:
+                self._is_unanswered = True
+        return False
 
     def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
         """What is wrong with a plan, where it is one of those that are verified."""

@@ -274,6 +274,34 @@ def test_where_two_calls_have_no_answer_the_others_wait_for_the_next_cycle(monke
     assert [result.outcome for _, result in cycle.run().results] == [Outcome.UNKNOWN, Outcome.ACCEPTED, Outcome.UNKNOWN]
 
 
+def test_oned_that_does_not_say_who_leads_after_a_call_without_an_answer_is_sent_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It hangs: what is sent may be carried out much later. Another front-end's daemon may act as soon as possible."""
+    cloud, around = Cloud(one_vm_a_host(range(3))), FakeSurroundings({})
+    cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
+    asked: list[str] = []
+
+    def hangs() -> RaftState:
+        asked.append("who leads")
+        if "called" in asked:
+            raise CloudUnavailable("no complete answer in time")
+        return RaftState.LEADER
+
+    def perform(_action: Action) -> CallResult:
+        asked.append("called")
+        return CallResult(Outcome.UNKNOWN)
+
+    monkeypatch.setattr(cloud, "read_raft_state", hangs)
+    monkeypatch.setattr(around, "perform", perform)
+    report = cycle.run()
+    assert len(steps(report)) == 3
+    assert [result.outcome for _, result in report.results] == [Outcome.UNKNOWN]
+    assert asked == ["who leads", "who leads", "called", "who leads"]
+    assert not store.writes
+    assert cycle.memory is None
+
+
 def test_two_vms_that_are_never_answered_about_keep_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     around, clock = FakeSurroundings({}), FixedClock(NOW_S)
     cycle, _ = cycle_on(Cloud(one_vm_a_host(range(4))), around, clock)

@@ -73,10 +73,12 @@ class ActionEnactment:
             results.append((action, self._issue(action)))
             if starts:
                 begun.setdefault(action.lease_id, results[-1][1].outcome not in NOTHING_DONE)
-            unanswered += results[-1][1].outcome is Outcome.UNKNOWN
-            if unanswered == UNANSWERED_AT_MOST:
-                # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
-                return False
+            if results[-1][1].outcome is Outcome.UNKNOWN:
+                unanswered += 1
+                # Where oned does not answer the rest would wait for as long, one by one, and whatever was sent to it
+                # may be carried out much later. Observe afresh first.
+                if unanswered == UNANSWERED_AT_MOST or not self._still_leads():
+                    return False
         return True
 
     def _issue(self, action: Action) -> CallResult:
