@@ -197,8 +197,8 @@ class LeaseStore(Protocol):
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""
 
-    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> int:
-        """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
+    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> bool:
+        """Forget what was over before `before_s`, or where that is much the oldest part of it; whether it was all.
 
         Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age. Stays of host
         use are added up before they go. Power standings go once they have not mattered for so long, and what owners

@@ -301,14 +301,18 @@ class SchedulingCycle:
         return ()
 
     def _prune(self, state: ClusterState) -> None:
-        """Once a day, drop what is older than the logs are to go back, and what is known of hosts that are gone."""
+        """Once a day, drop what is older than the logs are to go back, and what is known of hosts that are gone.
+
+        Where that is too much for one cycle the next ones go on with it.
+        """
         now_s = state.now_s
         if self._keep_log_s is None or self._leaps.is_doubted(now_s):
             return
         if abs(now_s - self._pruned_at_s) >= PRUNE_EVERY_S:
-            self._pruned_at_s = now_s
+            former_s, self._pruned_at_s = self._pruned_at_s, now_s
             existing_host_ids = state.snapshot.hosts.keys() | state.snapshot.unreadable_host_ids
-            self._store.prune(now_s - self._keep_log_s, existing_host_ids)
+            if not self._store.prune(now_s - self._keep_log_s, existing_host_ids):
+                self._pruned_at_s = former_s
             if self._images is not None:
                 self._images.forget_hosts(existing_host_ids)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -75,7 +75,12 @@ class Refusing:
 @pytest.mark.parametrize("keep_log_s", [WEEK_S, None])
 def test_logs_are_cut_once_a_day_to_what_is_to_be_kept(keep_log_s: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, store, cuts = FixedClock(NOW_S), MemoryLeaseStore(), list[tuple[int, set[int]]]()
-    monkeypatch.setattr(store, "prune", lambda before_s, host_ids: cuts.append((before_s, set(host_ids))))
+
+    def prune(before_s: int, host_ids: Collection[int]) -> bool:
+        cuts.append((before_s, set(host_ids)))
+        return True
+
+    monkeypatch.setattr(store, "prune", prune)
     around = Surroundings(Cloud(RUNNING), store, FakeSurroundings({}), clock)
     cycle = SchedulingCycle(around, policies_of(RUNNING), admission_rules(settings_of(RUNNING)), keep_log_s)
     for passed_s in (0, 15, DAY_S - 1, DAY_S, DAY_S + 15):
@@ -83,6 +88,22 @@ def test_logs_are_cut_once_a_day_to_what_is_to_be_kept(keep_log_s: int | None, m
         cycle.run()
     expected = [] if keep_log_s is None else [NOW_S - WEEK_S, NOW_S + DAY_S - WEEK_S]
     assert cuts == [(before_s, {0}) for before_s in expected]
+
+
+def test_where_a_log_is_too_long_for_one_cycle_the_next_ones_go_on_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, store, cuts = FixedClock(NOW_S), MemoryLeaseStore(), list[int]()
+
+    def prune_in_three_parts(before_s: int, _host_ids: Collection[int]) -> bool:
+        cuts.append(before_s)
+        return len(cuts) >= 3
+
+    monkeypatch.setattr(store, "prune", prune_in_three_parts)
+    around = Surroundings(Cloud(RUNNING), store, FakeSurroundings({}), clock)
+    cycle = SchedulingCycle(around, policies_of(RUNNING), admission_rules(settings_of(RUNNING)), WEEK_S)
+    for passed_s in (0, 15, 30, 45, DAY_S, DAY_S + 30):
+        clock.set(NOW_S + passed_s)
+        cycle.run()
+    assert cuts == [NOW_S - WEEK_S + passed_s for passed_s in (0, 15, 30, DAY_S + 30)]
 
 
 def test_who_does_not_lead_or_cannot_ask_puts_no_more_to_power_control() -> None:

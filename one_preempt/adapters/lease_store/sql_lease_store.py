@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import delete, exists, insert, select, update
+from sqlalchemy import insert, select, update
 
 from one_preempt.adapters.lease_store import (
     host_use_records,
     image_records,
     owner_use_records,
     power_records,
+    pruning,
     rows,
     standing_records,
 )
@@ -30,15 +31,8 @@ from one_preempt.adapters.lease_store.tables import (
     attempts,
     control,
     host_capacities,
-    lease_members,
-    leases,
-    observed_overheads,
     past_actions,
-    plans,
-    preemptions,
-    reservations,
     transitions,
-    vm_states,
 )
 from one_preempt.core.model.image_transfer import HostImages, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
@@ -260,41 +254,16 @@ class SqlLeaseStore:
         with self._database.reading() as connection:
             return tuple(rows.transition(row) for row in connection.execute(query))
 
-    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> int:
-        """Forget what was over before `before_s`: the number of leases, actions and transitions forgotten.
+    def prune(self, before_s: int, existing_host_ids: Collection[int] | None = None) -> bool:
+        """Forget what was over before `before_s`, or where that is much the oldest part of it; whether it was all.
 
         Live leases, open actions and open preemptions stay, however old they are. Of hosts that are not among
         `existing_host_ids` the capacity goes, unless that is None.
         """
         with self._database.writing() as connection:
-            forgotten = (
-                connection.execute(delete(table).where(instant < before_s)).rowcount
-                for table, instant in (
-                    (leases, leases.c.ended_at_s),
-                    (actions, actions.c.closed_at_s),
-                    (past_actions, past_actions.c.closed_at_s),
-                    (transitions, transitions.c.observed_at_s),
-                )
-            )
-            count = sum(forgotten)
-            connection.execute(delete(attempts).where(attempts.c.outcome_at_s < before_s))
-            connection.execute(delete(preemptions).where(preemptions.c.closed_at_s < before_s))
-            connection.execute(delete(plans).where(plans.c.made_at_s < before_s))
-            connection.execute(delete(observed_overheads).where(observed_overheads.c.observed_at_s < before_s))
-            # Not by NOT IN: PostgreSQL compares each row with each where a list is too long for its working memory.
-            is_live = exists().where(leases.c.id == reservations.c.lease_id, leases.c.ended_at_s.is_(None))
-            connection.execute(delete(reservations).where(reservations.c.end_at_s < before_s, ~is_live))
-            of_no_lease = ~exists().where(lease_members.c.vm_id == vm_states.c.vm_id)
-            connection.execute(delete(vm_states).where(vm_states.c.observed_at_s < before_s, of_no_lease))
-            host_use_records.prune(connection, before_s)
-            standing_records.prune(connection, before_s)
-            power_records.prune(connection, before_s)
-            owner_use_records.prune(connection, before_s)
-            image_records.prune(connection, before_s)
             if existing_host_ids is not None:
-                known = connection.execute(select(host_capacities.c.host_id)).scalars().all()
-                writes.delete_rows(connection, host_capacities.c.host_id, sorted(set(known) - set(existing_host_ids)))
-        return count
+                pruning.forget_hosts(connection, existing_host_ids)
+            return pruning.forget_oldest(connection, before_s, pruning.ROWS_AT_ONCE)
 
     def close(self) -> None:
         """Let go of the database and of the writer's lock."""

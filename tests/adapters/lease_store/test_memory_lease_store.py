@@ -97,7 +97,6 @@ def test_without_a_log_nothing_is_kept_of_what_is_over() -> None:
     ledger = store.load(NOW_S)
     assert ledger.victims_last_hour == (NOW_S,)
     assert store.load(NOW_S + HOUR_S + 1) == Ledger(host_capacities=ledger.host_capacities)
-    assert store.prune(NOW_S + 1) == 0
 
 
 def test_without_a_log_a_failure_is_remembered_as_long_as_it_counts() -> None:
