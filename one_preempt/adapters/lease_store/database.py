@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import pwd
 import sqlite3
@@ -26,6 +27,8 @@ from one_preempt.errors import OnePreemptError
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
 _PAUSE_S = 0.01
+# psycopg logs what it ignores of a lost connection, of which its exception tells.
+_UNHEARD = logging.NullHandler()
 # By the kind of server the driver that the store was tried with: as a URL names it, and the package that has it.
 _DRIVERS = {
     "postgresql": ("postgresql+psycopg", "psycopg[binary]"),
@@ -270,6 +273,7 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
         _prepare_sqlite(engine, busy_timeout_s)
     else:
         _tell_wrong_parameters(engine, named(url, purpose))
+        logging.getLogger("psycopg").addHandler(_UNHEARD)
     return engine
 
 
@@ -368,6 +372,14 @@ _SQLITE_FAILURES = {
 # What SQLite says, depending on the moment, where the file system takes no writing.
 _WHERE_READ_ONLY = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")
 
+_STANDBY = "a standby is read-only: name the server that it follows in {key}"
+_FULL_SERVER = "make room on the disk of the server, nothing that was acknowledged is lost"
+# By PostgreSQL's state of a statement, or MariaDB's number of an error.
+_SERVER_MENDS: dict[object, str] = {
+    "25006": _STANDBY, 1290: _STANDBY, 1792: _STANDBY, 1836: _STANDBY,
+    "53100": _FULL_SERVER, 1021: _FULL_SERVER, 1114: _FULL_SERVER,
+}  # fmt: skip
+
 
 def _in_words(cause: BaseException | None, database: NamedDatabase) -> str:
     # Extended codes continue the name of the plain one: SQLITE_IOERR_WRITE, SQLITE_READONLY_DBMOVED.
@@ -377,8 +389,10 @@ def _in_words(cause: BaseException | None, database: NamedDatabase) -> str:
     for prefix, text in _SQLITE_FAILURES.items():
         if code.startswith(prefix):
             return text.format(program=purpose.program)
-    first_line = str(cause).strip().splitlines()[:1]
-    return first_line[0] if first_line else type(cause).__name__
+    first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    codes = [getattr(cause, "sqlstate", None), *getattr(cause, "args", ())[:1]]
+    mend = next((_SERVER_MENDS[code] for code in codes if code in _SERVER_MENDS), "")
+    return f"{first_line}; {mend.format(key=purpose.key)}" if mend else first_line
 
 
 def takes_no_writing(folder: Path) -> bool:
