@@ -93,12 +93,19 @@ def build_own(folder: Path) -> Path:
     """The project's wheel, from a copy of the source: what an earlier build left in the checkout gets into none."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     with TemporaryDirectory() as copy:
-        for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
-            shutil.copy(ROOT / name, copy)
-        shutil.copytree(ROOT / "one_preempt", Path(copy, "one_preempt"), ignore=shutil.ignore_patterns("__pycache__"))
+        copy_source(Path(copy))
         subprocess.run([*command, "--no-build-isolation", f"--wheel-dir={folder}", copy], check=True)
     (wheel,) = folder.glob("one_preempt-*.whl")
     return wheel
+
+
+def copy_source(folder: Path) -> None:
+    """What the project's wheel is made of, with modes that are the same for everybody, because a wheel keeps them."""
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "one_preempt", folder / "one_preempt", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def digest_of(wheel: Path) -> str:

@@ -503,6 +503,28 @@ def test_each_python_gets_what_the_lock_has_for_it() -> None:
         assert f"numpy=={python['numpy']} ; python_full_version {versions}" in lock
 
 
+def test_a_wheel_is_made_of_the_same_whatever_the_umask_of_the_checkout(tmp_path: Path) -> None:
+    checkout, copy = tmp_path / "checkout", tmp_path / "copy"
+    for name in (
+        "packaging/wheels.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "NOTICE",
+        "one_preempt/core/rules.py",
+    ):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).touch(0o600)
+    (checkout / "one_preempt/core").chmod(0o700)
+    shutil.copyfile(PACKAGING / "wheels.py", checkout / "packaging/wheels.py")
+    copy.mkdir()
+    code = f"import sys; sys.path.insert(1, '{checkout}/packaging'); import pathlib, wheels"
+    output(sys.executable, "-c", f"{code}; wheels.copy_source(pathlib.Path('{copy}'))")
+    assert (copy / "one_preempt/core").stat().st_mode & 0o777 == 0o755
+    assert (copy / "one_preempt/core/rules.py").stat().st_mode & 0o777 == 0o644
+    assert (copy / "LICENSE").stat().st_mode & 0o777 == 0o644
+
+
 def test_packages_are_for_pythons_that_the_project_runs_on() -> None:
     needed = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())
     assert needed is not None
