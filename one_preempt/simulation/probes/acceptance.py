@@ -28,7 +28,7 @@ class Acceptance(Struct, frozen=True):
 def missed_deadlines(found: Sequence[Outcome], ended_at_ms: int) -> int | None:
     """Of those that asked for a deadline and were not rejected, how many had not completed by then.
 
-    None where nobody asked for one. What has not ended at `ended_at_ms`, as the simulation does, missed what passed.
+    None where nobody asked for one. What has not ended at `ended_at_ms`, as the simulation does, missed what has come.
     """
     asked = [(one, 1000 * one.request.deadline_at_s) for one in found if one.request.deadline_at_s is not None]
     if not asked:
@@ -41,7 +41,7 @@ def _has_missed(one: Outcome, deadline_ms: int, ended_at_ms: int) -> bool:
         case Fate.REJECTED:
             return False
         case Fate.UNFINISHED:
-            return deadline_ms < ended_at_ms
+            return deadline_ms <= ended_at_ms
         case Fate.CUT_SHORT:
             return True
         case Fate.COMPLETED:

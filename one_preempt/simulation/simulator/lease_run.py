@@ -44,6 +44,7 @@ class LeaseRun(Struct, eq=False):
     marks: tuple[int, ...] = ()
     _interrupted_at_ms: int | None = None
     _moved: bool = False
+    _terminated: bool = False
 
     @property
     def runs_as_marked(self) -> bool:
@@ -69,12 +70,12 @@ class LeaseRun(Struct, eq=False):
             self.started_at_ms = now_ms
         self._close_interruption(now_ms)
 
-    def stops(self, now_ms: int, *, moved: bool, finished: bool) -> None:
+    def stops(self, now_ms: int, *, moved: bool, terminated: bool, finished: bool) -> None:
         """One of its VMs runs no more: it is `finished`, or else interrupted."""
         self.running -= 1
         if not finished and self._interrupted_at_ms is None and self.started_at_ms is not None:
             self._interrupted_at_ms = now_ms
-            self._moved = moved
+            self._moved, self._terminated = moved, terminated
 
     def is_spared(self) -> None:
         """A preemption that it was a victim of is over: what interrupts it from now on is something else."""
@@ -97,8 +98,8 @@ class LeaseRun(Struct, eq=False):
 
     def _close_interruption(self, now_ms: int | None) -> None:
         if self._interrupted_at_ms is not None:
-            by = self.preemptor
-            self.interruptions.append(Interruption(self._interrupted_at_ms, now_ms, by, self._moved))
+            by, moved, terminated = self.preemptor, self._moved, self._terminated
+            self.interruptions.append(Interruption(self._interrupted_at_ms, now_ms, by, moved, terminated))
             self._interrupted_at_ms = self.preemptor = None
 
     def record(self, origin_ms: int) -> RequestRecord:
@@ -118,6 +119,7 @@ class LeaseRun(Struct, eq=False):
                     None if one.until_ms is None else one.until_ms - origin_ms,
                     one.by_request_id,
                     one.moved,
+                    one.terminated,
                 )
                 for one in self.interruptions
             ),

@@ -26,13 +26,14 @@ class Interruption(Struct, frozen=True):
     """Its VMs did not run: from when the first one stopped until all ran again (None: never).
 
     `by_request_id` preempted it (None: nobody did). `moved`: it was on its way to other hosts meanwhile, and not put
-    to rest.
+    to rest. `terminated`: it was ended, and not put to rest.
     """
 
     from_ms: int
     until_ms: int | None
     by_request_id: int | None
     moved: bool
+    terminated: bool = False
 
 
 class RequestRecord(Struct, frozen=True):
@@ -55,8 +56,8 @@ class RequestRecord(Struct, frozen=True):
 
     @property
     def suspensions(self) -> int:
-        """How often it was put to rest for others."""
-        return sum(not one.moved and one.by_request_id is not None for one in self.interruptions)
+        """How often it was put to rest for others, to run again: neither moved nor terminated."""
+        return sum(one.by_request_id is not None and not one.moved and not one.terminated for one in self.interruptions)
 
 
 class SimulationResult(Struct, frozen=True):

@@ -265,14 +265,14 @@ class Simulator:
             self._changed = True
         if run is None:
             return
-        is_active = new_state == _ACTIVE
-        if is_active and new_lcm_state in _SERVED:
+        lcm_state = new_lcm_state if new_state == _ACTIVE else None
+        if lcm_state in _SERVED:
             if old_lcm_state in _FRESH_STARTS:
                 run.served_ms = 0
-            self._serve(vm_id, run, is_running=new_lcm_state == _RUNNING)
+            self._serve(vm_id, run, is_running=lcm_state == _RUNNING)
             return
         if run.since_ms is not None:
-            self._interrupt(run, moved=is_active and new_lcm_state in _MOVES)
+            self._interrupt(run, moved=lcm_state in _MOVES, terminated=new_state == _DONE or lcm_state in _GOING)
         if new_state == _DONE:
             self._gone(vm_id, run)
 
@@ -358,13 +358,13 @@ class Simulator:
             earliest_ms = now_ms + _PATIENCE_MS if run.had_its_time else now_ms
             self._heap.push(max(run.since_ms + left_ms, earliest_ms), _END, vm_id, run.mark)
 
-    def _interrupt(self, run: VmRun, *, moved: bool) -> None:
+    def _interrupt(self, run: VmRun, *, moved: bool, terminated: bool) -> None:
         assert run.since_ms is not None
         now_ms = self._cloud.clock.now_ms
         stay_ms, run.since_ms, run.is_running = now_ms - run.since_ms, None, False
         run.served_ms += stay_ms
         run.lease.served_vm_ms += stay_ms
-        run.lease.stops(now_ms, moved=moved, finished=run.had_its_time)
+        run.lease.stops(now_ms, moved=moved, terminated=terminated, finished=run.had_its_time)
 
     def _gone(self, vm_id: int, run: VmRun) -> None:
         run.lease.loses(self._cloud.clock.now_ms, had_its_time=run.had_its_time)

@@ -89,6 +89,15 @@ def test_a_preemption_is_counted_priced_and_seen_over_time() -> None:
     assert found.refused_plans == 0
 
 
+@pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_STORAGE])
+def test_a_lease_that_is_terminated_for_another_has_left_and_was_not_suspended(site: Site) -> None:
+    told = played(request(1, 0, 4, 300, lease_type=LeaseType.BE_CANCELLABLE), local(2, 100, 2, 50), site=site)
+    (interruption,) = told.result.records[0].interruptions
+    assert (interruption.by_request_id, interruption.until_ms, interruption.terminated) == (2, None, True)
+    everybody = told.figures.everybody
+    assert (everybody.acceptance.cut_short, everybody.preemptions, everybody.suspensions) == (1, 1, 0)
+
+
 def test_stays_cover_what_hosts_were_used_for_without_two_of_one_vm_at_once() -> None:
     seen = played(request(1, 0, 4, 300), local(2, 100, 2, 50), site=SLOW_STORAGE).seen
     assert {stay.host_id for stay in seen.stays} == {0, 1}
@@ -152,7 +161,7 @@ def test_a_deadline_is_missed_by_who_was_not_rejected_and_had_not_completed_by_t
         return missed_deadlines([an_outcome(fate, ended_at_ms, **asked)], simulated_ms)
 
     assert (missed(Fate.COMPLETED, 100_000), missed(Fate.COMPLETED, 100_001)) == (0, 1)
-    assert (missed(Fate.UNFINISHED, None), missed(Fate.UNFINISHED, None, 90_000)) == (1, 0)
+    assert [missed(Fate.UNFINISHED, None, end_ms) for end_ms in (90_000, 99_999, 100_000, 200_000)] == [0, 0, 1, 1]
     assert (missed(Fate.CUT_SHORT, 20_000), missed(Fate.REJECTED, 0)) == (1, 0)
     assert missed_deadlines([an_outcome(Fate.COMPLETED, 100_001)], 200_000) is None
 
