@@ -180,6 +180,22 @@ def test_requests_that_the_site_can_never_hold_are_told(tmp_path: Path) -> None:
     assert "never run" not in run(path).output
 
 
+def test_an_end_before_the_first_request_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "late.swf"
+    path.write_text("; MaxNodes: 4\n" + LINE.format(number=1, submitted=2000, runs=9, processors=1, asked=9))
+    told = " ".join(run(path, "--until", "20m").output.split())
+    assert "ends 1200 s after its start (--until, or until_s), and the first request is submitted after 2000 s" in told
+    assert "To be looked at" not in run(path, "--until", "1h").output
+
+
+@pytest.mark.parametrize(("lasts_s", "unit"), [(100, "seconds"), (1000, "minutes"), (20_000, "hours")])
+def test_waits_are_drawn_in_a_unit_of_their_size(lasts_s: int, unit: str, tmp_path: Path) -> None:
+    two = (request(1, 0, 4, lasts_s), request(2, 0, 4, lasts_s))
+    write_lwf(Workload(two, site=(MachineSet(4, 100, 1024),)), tmp_path / "two.lwf")
+    assert run(tmp_path / "two.lwf", "--plots", tmp_path / "pictures").exit_code == 0
+    assert f">{unit}</text>" in (tmp_path / "pictures" / "waits.svg").read_text()
+
+
 def test_what_differs_between_seeds_is_told_of_all_of_them(tmp_path: Path) -> None:
     path = tmp_path / "drawn.yaml"
     path.write_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from one_preempt.core.model.plain_words import plain_words
@@ -12,6 +12,7 @@ from one_preempt.entrypoints.cli.options import write_table
 from one_preempt.entrypoints.cli.simulated_runs import Run, Study, by_variant
 from one_preempt.explanation.explain import JsonObject
 from one_preempt.simulation.experiments.trial import tells_owners_apart
+from one_preempt.simulation.plots.axes import time_unit
 from one_preempt.simulation.plots.charts import bar_chart, histogram
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
@@ -85,6 +86,12 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
     if empty == len(workloads):
         return ["the source holds no request that can be played: all figures are empty"]
     doubts = [f"with {empty} of {len(workloads)} seeds there is no request that can be played"] * bool(empty)
+    first_s = min(workload.requests[0].submitted_at_s for workload in workloads if len(workload))
+    if study.until_s is not None and first_s > study.until_s:
+        doubts.append(
+            f"the run ends {study.until_s} s after its start (--until, or until_s), and the first request is submitted "
+            f"after {first_s} s: all figures are empty"
+        )
     if any(map(tells_owners_apart, study.all_settings)) and not any(
         names_owner(request) for workload in workloads for request in workload.requests
     ):
@@ -176,17 +183,24 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
             bars = [(label, value) for label, value in zip(variants, row.values, strict=True) if value is not None]
             unit = f"{row.title} ({row.unit})" if row.unit else row.title
             drawn[row.key.split(".")[0]] = bar_chart(row.title, unit, bars, _LEAST.get(row.key, 0.0))
-    waits = {
-        label: [wait_s / 3600 for run in of_variant for wait_s in waits_s(outcomes(run.workload, run.played.result))]
-        for label, of_variant in variants.items()
-    }
-    drawn["waits"] = histogram("How long requests waited", "hours", waits)
+    drawn["waits"] = _waits(variants)
     for number, (label, of_variant) in enumerate(variants.items()):
         title = f"Hosts under {label}"
         if len(of_variant) > 1:
             title += f", seed {of_variant[0].seed} alone, the first of {len(of_variant)}"
         drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(title, of_variant[0])
     return drawn
+
+
+def _waits(variants: Mapping[str, Sequence[Run]]) -> str:
+    """How the waits are spread; on an axis in seconds, minutes, hours or days, as long as the longest of them takes."""
+    waits_ms = {
+        label: [1000 * wait_s for run in runs for wait_s in waits_s(outcomes(run.workload, run.played.result))]
+        for label, runs in variants.items()
+    }
+    unit, unit_ms = time_unit(max((wait_ms for each in waits_ms.values() for wait_ms in each), default=0.0))
+    waits = {label: [wait_ms / unit_ms for wait_ms in each] for label, each in waits_ms.items()}
+    return histogram("How long requests waited", unit, waits)
 
 
 def _gantt(title: str, run: Run) -> str:

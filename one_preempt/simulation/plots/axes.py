@@ -13,6 +13,8 @@ WIDTH, HEIGHT = 640.0, 400.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 20.0, 34.0, 58.0
 _LEGEND_ROW_PX = 18
 _FEWEST_STEPS = 4
+_TIME_UNITS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
+_FEWEST_UNITS = 3
 
 
 class Scale(Struct, frozen=True):
@@ -42,6 +44,11 @@ def ticks(low: float, high: float) -> list[float]:
 def tick_text(value: float) -> str:
     """A tick as it is written beside an axis."""
     return f"{0.0 if abs(value) < 1e-12 else value:,.10g}".replace(",", " ")
+
+
+def time_unit(longest_ms: float) -> tuple[str, int]:
+    """The unit in which times up to `longest_ms` are told, and its milliseconds: the largest that it has three of."""
+    return next((unit for unit in _TIME_UNITS if longest_ms >= _FEWEST_UNITS * unit[1]), _TIME_UNITS[-1])
 
 
 class Frame(Struct, frozen=True):

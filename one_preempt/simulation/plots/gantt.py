@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from one_preempt.simulation.plots.axes import Scale, tick_text, ticks
+from one_preempt.simulation.plots.axes import Scale, tick_text, ticks, time_unit
 from one_preempt.simulation.plots.drawing import FAINT, LETTER_PX, Drawing, colour
 from one_preempt.simulation.probes.watch import Activity, Stay
 
@@ -15,8 +15,6 @@ _PALE = {Activity.START: "#b8d4e8", Activity.LEAVE: "#f2b880", Activity.RETURN: 
 _LEGEND = ((Activity.START, "starts"), (Activity.LEAVE, "leaves for another"), (Activity.RETURN, "returns"),
            (Activity.END, "ends"))  # fmt: skip
 _RUNS = "runs, in the colour of its request (colours repeat)"
-_UNITS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
-_LEAST_UNITS = 3
 # What a browser still shows without effort.
 MOST_STAYS = 20_000
 
@@ -60,10 +58,7 @@ def _rows(title: str, hosts: int, row_px: float, ended_at_ms: int) -> tuple[Draw
     floor_px = _TOP + row_px * hosts
     drawing = Drawing(_WIDTH, floor_px + _BOTTOM, title)
     drawing.text(_WIDTH / 2, 20, title, "middle")
-    unit, unit_ms = next(
-        (one for one in _UNITS if ended_at_ms >= _LEAST_UNITS * one[1]),
-        _UNITS[-1],
-    )
+    unit, unit_ms = time_unit(ended_at_ms)
     marks = ticks(0, ended_at_ms / unit_ms)
     time = Scale(marks[0] * unit_ms, marks[-1] * unit_ms, _LEFT, _WIDTH - _RIGHT)
     for mark in marks:
