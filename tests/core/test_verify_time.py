@@ -344,6 +344,21 @@ def test_nobody_is_sent_out_who_makes_room_on_none_of_the_hosts_of_the_preemptor
     assert codes(state, replace(made, preemptions=(elsewhere,))) == ["leaves-in-vain"]
 
 
+def test_best_effort_that_leaves_for_a_slot_of_the_plan_is_not_in_the_way_of_what_is_promised_behind_it() -> None:
+    """An owed return makes nobody leave: there is room for it beside a slot for which best effort leaves before."""
+    asks: dict[str, Any] = {"kind": LeaseType.BE_SUSPENDABLE, "max_suspensions": 1, "preemptions": 1}
+    returns = replace(timed(2, duration_s=200, **asks), preempted_by=9, state=LeaseState.PREEMPTED)
+    stays = on_host(timed(1, kind=LeaseType.BE_SUSPENDABLE, duration_s=5000), began_s=-100).leases[1]
+    wish = timed(3, deadline_at_s=NOW_S + 900, duration_s=200, may_preempt=True)
+    guest = running(1, 0)
+    waits_there = [replace(waiting(2), state=VmState.STOPPED), waiting(3, state=VmState.HOLD)]
+    state = cluster([host(0, (guest,), cpus=2)], [guest, *waits_there], [stays, returns, wish])
+    state = promised(state, slot(2, 150, 350, 0))
+    made = said(3, Verdict.ACCEPTED, booking(slot(3, 100, 300, 0)))
+    assert codes(state, made) == []
+    assert codes(with_lease(state, replace(wish, may_preempt=False)), made) == ["nobody-leaves"]
+
+
 def test_the_recount_shares_nothing_with_the_decision() -> None:
     for path in Path(verify_package.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

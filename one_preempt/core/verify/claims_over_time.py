@@ -108,12 +108,14 @@ def claims_on_hosts(
     found: list[JudgedClaim] = []
     for lease_id in sorted(concerned & recount.state.leases.keys()):
         lease = recount.state.leases[lease_id]
-        ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)
-        for before, after in ways:
+        # Best effort of which the plan says nothing may have to leave sooner by it.
+        may_differ = lease_id in touched or best_effort_stays
+        without = reader.claims(lease, planned=False)
+        by_plan = reader.claims(lease, planned=True) if may_differ else without
+        ways = [(without, True, True)] if by_plan == without else [(without, True, False), (by_plan, False, True)]
+        for claims, before, after in ways:
             found += [
-                JudgedClaim(claim, before, after)
-                for claim in reader.claims(lease, planned=not before)
-                if claim.end_s is None or claim.end_s > now_s
+                JudgedClaim(claim, before, after) for claim in claims if claim.end_s is None or claim.end_s > now_s
             ]
     return found
 
