@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import cached_property
 
 import numpy as np
 
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.giving_way import reserved_ahead
+from one_preempt.core.phases.reservations.giving_way import left_for_starts, reserved_ahead
 
 
 class FirmAhead:
@@ -25,6 +26,11 @@ class FirmAhead:
         if self._reserved is None:
             self._reserved = reserved_ahead(self._draft)
         return self._reserved
+
+    @cached_property
+    def sent_out(self) -> Set[int]:
+        """The leases that were sent out for a start to come: they use no time before others' starts until then."""
+        return left_for_starts(self._draft)
 
     def has_started(self, lease_id: int) -> None:
         """One of them may be on hosts by now, and is none of them any more."""

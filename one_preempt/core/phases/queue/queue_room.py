@@ -319,8 +319,8 @@ class QueueRoom:
         # So it is with most that wait: others are in its way, too.
         if not ahead or (self._alike is not None and not self._alike.fits_without(ahead, nodes, start_s, end_s)):
             return unplaced
-        if self._lacks_places(turn.vms):
-            # Nobody's giving way later makes room now.
+        if self._lacks_places(turn.vms) or turn.lease.id in self._firm.sent_out:
+            # Nobody's giving way later makes room now; and whoever has just made room is not to make it once more.
             return unplaced
         # Others are not in its way.
         reserved = self._firm.meeting(start_s, end_s)

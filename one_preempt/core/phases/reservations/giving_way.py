@@ -69,6 +69,18 @@ def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
     )
 
 
+def left_for_starts(draft: PlanDraft) -> Set[int]:
+    """The leases that leave, or have left, for what starts later: on its hosts they would have to leave once more."""
+    now_s, stays = draft.state.now_s, draft.timeline.stays
+    ahead = (one for one in preemptions_under_way(draft) if stays.get(one.preemptor_lease_id))
+    return {
+        lease_id
+        for one in ahead
+        if stays[one.preemptor_lease_id][0].start_s > now_s
+        for lease_id in one.victim_lease_ids
+    }
+
+
 def preemptions_under_way(draft: PlanDraft) -> list[Preemption]:
     """Those that go on in this cycle, and those that were decided upon in it."""
     over = {end.preemption_id for end in draft.ended}
