@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from one_preempt.core.availability.slot_table import SlotTable
@@ -17,13 +19,14 @@ class InTheWay(Struct, frozen=True):
     """What the answer for a stay follows from beside its hosts.
 
     `own` are all stays of its lease, `there` those who will still be on its hosts, `gone` the ids of those among them
-    who are being sent away already.
+    who are being sent away already; `gone_by` what is known of the VMs that are, by id.
     """
 
     stay: Stay
     own: tuple[Stay, ...]
     there: tuple[GivingWay, ...]
     gone: frozenset[int]
+    gone_by: Mapping[int, object]
 
 
 class _Known(Struct, frozen=True):

@@ -37,6 +37,7 @@ from one_preempt.core.phases.preempting.preemption_end import (
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, placed_anywhere, places_after
 from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
 from one_preempt.core.phases.queue.starts import hindrance_of, start
+from one_preempt.core.phases.reservations.giving_way import note_leavers
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
@@ -155,7 +156,7 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     draft.busy_leases.update({lease.id, *here})
     start_at_s = begins_s(draft, lease)
     draft.wake_by(start_at_s)
-    if outstanding and _take_turns(draft, preemption, outstanding) > start_at_s:
+    if outstanding and _take_turns(draft, preemption, lease, outstanding) > start_at_s:
         warn_of_late_leavers(draft, lease, start_at_s)
     else:
         making = "; room is being made for it" if outstanding else ""
@@ -163,10 +164,13 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     return None
 
 
-def _take_turns(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
+def _take_turns(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> int:
     """Nobody else is saved meanwhile where that takes turns; when the last of its victims will have left."""
     vms, gone_at_s = draft.state.snapshot.vms, _gone_at_s(draft, preemption, outstanding)
-    return take_turns_until(draft, [(vms[victim.vm_id], victim.method) for victim in outstanding], gone_at_s)
+    leaving = [(vms[victim.vm_id], victim.method) for victim in outstanding]
+    gone_at_s = take_turns_until(draft, leaving, gone_at_s)
+    note_leavers(draft, preemption, outstanding, gone_at_s, begins_s(draft, lease))
+    return gone_at_s
 
 
 def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
@@ -239,7 +243,7 @@ def _keep_victims_leaving(
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = waits_for(len(outstanding))
-    _lasts_from(draft, preemption, lease, _take_turns(draft, preemption, outstanding))
+    _lasts_from(draft, preemption, lease, _take_turns(draft, preemption, lease, outstanding))
     return None
 
 

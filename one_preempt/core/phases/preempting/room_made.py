@@ -39,6 +39,7 @@ from one_preempt.core.phases.preempting.sequence import named_leases, sequence_a
 from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
+from one_preempt.core.phases.reservations.giving_way import note_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, leaves_s
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
 from one_preempt.core.phases.reservations.room_ahead import has_ended_by
@@ -296,6 +297,8 @@ def _decide_upon(
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
         )
     draft.preemptions.append(preemption)
+    gone_at_s = draft.state.now_s + policies.time.grace_s + leaves_s(draft, leaving_of(chosen))
+    note_leavers(draft, preemption, victims, gone_at_s, wanted.start_s)
     now = wanted.start_s <= draft.state.now_s
     draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
     draft.busy_leases.update({lease.id, *choice.lease_ids})

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from typing import NamedTuple
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.remembered_giving_way import GivingWay
-from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.plan import Preemption
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.plan import Preemption, Victim
+from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.found_giving_way import GoneBy
 from one_preempt.core.victims import first_methods, has_left, has_overrun
+
+
+class Taken(NamedTuple):
+    """What somebody takes of the host of a row, and when he ends; None: nobody knows."""
+
+    row: int
+    ends_at_s: int | None
+    amounts: Sequence[int]
 
 
 def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
@@ -88,6 +99,44 @@ def preemptions_under_way(draft: PlanDraft) -> list[Preemption]:
     return [*(one for one in opened if one.id not in over), *draft.preemptions]
 
 
+def note_leavers(
+    draft: PlanDraft, preemption: Preemption, outstanding: Sequence[Victim], gone_at_s: int, begins_s: int
+) -> None:
+    """Those who leave have their room until they are gone, as planned.
+
+    What the preemptor takes of it is his from now on, or once he begins, at `begins_s`.
+    """
+    vms, now_s = draft.state.snapshot.vms, draft.state.now_s
+    wanted: dict[int, tuple[int, int]] = {}
+    coming = [(one.host_id, vms[one.vm_id]) for one in preemption.placements if one.vm_id in vms]
+    for host_id, vm in coming if begins_s <= now_s else ():
+        cpu_centi, memory_mib = wanted.get(host_id, (0, 0))
+        wanted[host_id] = cpu_centi + vm.cpu_centi, memory_mib + vm.memory_mib
+    for victim in outstanding if gone_at_s > now_s else ():
+        vm = vms[victim.vm_id]
+        if vm.host_id != victim.host_id:
+            continue
+        cpu_centi, memory_mib = wanted.get(victim.host_id, (0, 0))
+        wanted[victim.host_id] = max(0, cpu_centi - vm.cpu_centi), max(0, memory_mib - vm.memory_mib)
+        beside = max(0, vm.cpu_centi - cpu_centi), max(0, vm.memory_mib - memory_mib)
+        if any(beside):
+            draft.giving_way.gone_by[vm.id] = GoneBy(preemption.preemptor_lease_id, gone_at_s, beside)
+
+
+def taken_by(draft: PlanDraft, lease: Lease, one: GivingWay, start_s: int, *, is_leaving: bool) -> list[Taken]:
+    """What one takes of hosts beside a stay of `lease` that starts then. Who leaves for that lease takes nothing."""
+    if not is_leaving:
+        amounts = amounts_of(one.vms)
+        return [Taken(row, one.ends_at_s, amount) for row, amount in zip(one.rows, amounts, strict=True)]
+    found, gone_by = list[Taken](), draft.giving_way.gone_by
+    for row, vm in zip(one.rows, one.vms, strict=True):
+        gone = gone_by.get(vm.id)
+        if gone is not None and gone.preemptor_id != lease.id and gone.at_s > start_s:
+            ends_at_s = gone.at_s if one.ends_at_s is None else min(one.ends_at_s, gone.at_s)
+            found.append(Taken(row, ends_at_s, gone.amounts))
+    return found
+
+
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
     """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
     leaving, snapshot = set[int](), draft.state.snapshot
@@ -110,6 +159,7 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     state, policies, remembered = draft.state, draft.policies, draft.memory.giving_way
     row_of_host, found = state.hosts.index_by_id, list[GivingWay]()
     remembered.look_at(row_of_host)
+    leaving = leaving_leases(draft)
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
@@ -119,10 +169,13 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
         known = remembered.of(lease)
         vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
         methods = draft.ways_out(lease) if vms else None
+        if methods is not None and len(vms) < len(lease.vm_ids):
+            methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
+        if methods is None and vms and lease.id in leaving:
+            # Who may not be suspended once more is there until he has left, as others are.
+            methods = (PreemptionMethod.STOP,) * len(vms)
         if methods is None:
             continue
-        if len(vms) < len(lease.vm_ids):
-            methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
         stays = draft.timeline.stays.get(lease.id, ())
         # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
         ends_at_s = stays[0].end_s if stays and not is_late else None

@@ -10,18 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from operator import add, sub
 
 from one_preempt.core.availability.lanes import Operation
-from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.memory.remembered_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_in_turns_s, leave_lanes_s, leave_s
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.reservations.giving_way import leaving_leases, there_at
+from one_preempt.core.phases.reservations.giving_way import leaving_leases, taken_by, there_at
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
@@ -207,7 +205,8 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
         return ()
     timeline, known = draft.timeline, draft.memory.leavers
     gone = leaving_leases(draft).intersection(one.lease.id for one in there)
-    asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone)
+    gone_by = draft.giving_way.gone_by
+    asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone, dict(gone_by) if gone else {})
     lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
     largest = known.of(timeline.firm_stays, asked) if lasts else None
     if largest is None:
@@ -250,19 +249,18 @@ def _in_the_way(
 ) -> tuple[Leaving, bool]:
     """Who of those `there` leaves, None: of all of them, `among` these alone; and whether that is enough.
 
-    Those who are `gone`, by lease id, leave already.
+    Those who are `gone`, by lease id, leave already: they are in the way if they will not have left by its start.
     """
     left = firm_room_left(draft, lease, stay, there)
     leaving: list[tuple[GivingWay, list[_Part]]] = []
     for one in sorted(there if among is None else among, key=_largest_first):
         # Whoever ends sooner is in nobody's way from then on.
-        until_s = END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
         in_the_way: list[_Part] = [
-            (parts, from_s, amounts)
-            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True)
-            for parts in [left.get(row, {})]
+            (parts, from_s, taken.amounts)
+            for taken in taken_by(draft, lease, one, stay.start_s, is_leaving=one.lease.id in gone)
+            for parts in [left.get(taken.row, {})]
             for from_s in parts
-            if from_s < until_s
+            if taken.ends_at_s is None or from_s < taken.ends_at_s
         ]
         if any(amount < 0 for parts, from_s, _ in in_the_way for amount in parts[from_s]):
             leaving.append((one, in_the_way))

@@ -20,15 +20,8 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.giving_way import (
-    giving_way,
-    leaving_leases,
-    there_at,
-)
+from one_preempt.core.phases.reservations.giving_way import Taken, giving_way, leaving_leases, taken_by, there_at
 from one_preempt.core.victims import has_overrun
-
-# What somebody takes of a host, and when he ends; None: nobody knows.
-_Taken = tuple[int | None, Sequence[int]]
 
 
 def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
@@ -185,11 +178,12 @@ def firm_ceiling(
         return None
     free = free_but_for(draft.timeline, lease.id, start_s, end_s, firmly=True)
     others = (one for one in giving_way(draft) if one.lease.id != lease.id)
-    there = _amounts_by_row(draft, (one for one in others if one.ends_at_s is None or one.ends_at_s > start_s))
+    still_there = (one for one in others if one.ends_at_s is None or one.ends_at_s > start_s)
+    there = _taken_by_row(draft, lease, still_there, start_s)
     lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, free, there)
     for row, takes in there.items():
-        for _, amounts in takes:
-            free[row] -= amounts
+        for one in takes:
+            free[row] -= one.amounts
     for row, least in lifted.items():
         free[row] = least
     return free
@@ -201,7 +195,7 @@ def _as_they_end(
     start_s: int,
     end_s: int | None,
     free: IntArray,
-    there: Mapping[int, Sequence[_Taken]],
+    there: Mapping[int, Sequence[Taken]],
 ) -> dict[int, IntArray]:
     """The least that is left of hosts on which somebody ends in between and, later than at first, more is promised.
 
@@ -234,38 +228,38 @@ def firm_room_left(
         places = {row: place for place, row in enumerate(rows)}
         np.subtract.at(free, [places[row] for row in stay.host_rows], stay.amounts)
     left = {row: {stay.start_s: amounts} for row, amounts in zip(rows, free.tolist(), strict=True)}
-    short: dict[int, list[_Taken]] = {}
-    for row, takes in _amounts_by_row(draft, there).items():
+    short: dict[int, list[Taken]] = {}
+    for row, takes in _taken_by_row(draft, lease, there, stay.start_s).items():
         if row in left:
             left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
             if min(left[row][stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
                 short[row] = takes
     for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
         if row in short:
-            short[row].append((None, amounts))
+            short[row].append(Taken(row, None, amounts))
     left.update(_room_in_parts(draft, lease, stay.start_s, stay.end_s, short))
     return left
 
 
-def _amounts_by_row(draft: PlanDraft, there: Iterable[GivingWay]) -> dict[int, list[_Taken]]:
-    """What those who are not being sent out already take of each host."""
-    there, found = list(there), dict[int, list[_Taken]]()
+def _taken_by_row(draft: PlanDraft, lease: Lease, there: Iterable[GivingWay], start_s: int) -> dict[int, list[Taken]]:
+    """What those take of each host who are still there when a stay of `lease` starts; also those who leave later."""
+    there, found = list(there), dict[int, list[Taken]]()
     leaving = leaving_leases(draft) if there else frozenset()
     for one in there:
-        if one.lease.id not in leaving:
-            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
-                found.setdefault(row, []).append((one.ends_at_s, amounts))
+        for taken in taken_by(draft, lease, one, start_s, is_leaving=one.lease.id in leaving):
+            found.setdefault(taken.row, []).append(taken)
     return found
 
 
-def _end_in(takes: Iterable[_Taken], start_s: int, end_s: int | None) -> list[int]:
+def _end_in(takes: Iterable[Taken], start_s: int, end_s: int | None) -> list[int]:
     """When those who end between two instants do, ascending."""
     until_s = END_OF_TIME_S if end_s is None else end_s
-    return sorted({at_s for at_s, _ in takes if at_s is not None and start_s < at_s < until_s})
+    ends_s = (one.ends_at_s for one in takes)
+    return sorted({at_s for at_s in ends_s if at_s is not None and start_s < at_s < until_s})
 
 
 def _room_in_parts(
-    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, there: Mapping[int, Sequence[_Taken]]
+    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, there: Mapping[int, Sequence[Taken]]
 ) -> dict[int, dict[int, list[int]]]:
     """What is left of hosts beside what is firm, as those there end one after the other: by row, from each instant on.
 
@@ -279,14 +273,15 @@ def _room_in_parts(
         for from_s, until_s in zip(instants, [*instants[1:], end_s], strict=True):
             free = free_but_for(draft.timeline, lease.id, from_s, until_s, tuple(rows), firmly=True).tolist()
             for row, have in zip(rows, free, strict=True):
-                found[row][from_s] = _less(have, [one for one in there[row] if one[0] is None or one[0] > from_s])
+                takes = [one for one in there[row] if one.ends_at_s is None or one.ends_at_s > from_s]
+                found[row][from_s] = _less(have, takes)
     return found
 
 
-def _less(have: Sequence[int], takes: Iterable[_Taken]) -> list[int]:
+def _less(have: Sequence[int], takes: Iterable[Taken]) -> list[int]:
     left = list(have)
-    for _, amounts in takes:
-        left = list(map(sub, left, amounts))
+    for one in takes:
+        left = list(map(sub, left, one.amounts))
     return left
 
 
