@@ -191,6 +191,9 @@ class LeaseStore(Protocol):
     def leases(self, include_ended: bool = False) -> Sequence[LeaseRecord]:
         """Recorded leases, oldest first."""
 
+    def find_lease(self, lease_or_vm_id: int) -> LeaseRecord | None:
+        """The recorded lease of that id, or else the latest one with the VM of that id, ended or not."""
+
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first: each time of a step that became necessary more than once."""
 

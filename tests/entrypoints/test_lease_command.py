@@ -194,6 +194,11 @@ def test_a_lease_is_found_by_any_of_its_vms(configuration: Path, store: SqlLease
     assert "Promised" in told
 
 
+def test_to_show_one_lease_not_all_are_read(configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(SqlLeaseStore, "leases")
+    assert "sweep" in run(configuration, "lease", "show", "4").stdout
+
+
 def test_a_lease_that_is_not_on_record_is_refused(configuration: Path) -> None:
     result = run(configuration, "lease", "show", "77")
     assert result.exit_code == 1

@@ -71,6 +71,19 @@ def lease_records(connection: Connection, include_ended: bool) -> list[LeaseReco
     return [rows.lease_record(row, tuple(vm_ids.get(row.id, ()))) for row in records]
 
 
+def find_lease(connection: Connection, lease_or_vm_id: int) -> LeaseRecord | None:
+    """The lease of that id, or else the latest one with the VM of that id, ended or not."""
+    every = select(*rows.LEASE_COLUMNS)
+    named = every.where(leases.c.id == lease_or_vm_id)
+    with_vm = every.join(lease_members).where(lease_members.c.vm_id == lease_or_vm_id)
+    latest = with_vm.order_by(leases.c.arrived_at_s.desc(), leases.c.id.desc()).limit(1)
+    row = connection.execute(named).first() or connection.execute(latest).first()
+    if row is None:
+        return None
+    members = select(lease_members.c.vm_id).where(lease_members.c.lease_id == row.id)
+    return rows.lease_record(row, tuple(connection.execute(members.order_by(lease_members.c.position)).scalars()))
+
+
 @cache
 def _leases(include_ended: bool) -> Select[Any]:
     wanted = select(*rows.LEASE_COLUMNS).order_by(leases.c.id)

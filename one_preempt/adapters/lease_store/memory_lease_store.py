@@ -224,6 +224,13 @@ class MemoryLeaseStore:
         chosen = (*self._live.values.values(), *(self._ended.values() if include_ended else ()))
         return tuple(sorted(chosen, key=lambda record: (record.arrived_at_s, record.id)))
 
+    def find_lease(self, lease_or_vm_id: int) -> LeaseRecord | None:
+        """The recorded lease of that id, or else the latest one with the VM of that id, ended or not."""
+        newest_first = self.leases(include_ended=True)[::-1]
+        named = (record for record in newest_first if record.id == lease_or_vm_id)
+        with_vm = (record for record in newest_first if lease_or_vm_id in record.vm_ids)
+        return next(named, None) or next(with_vm, None)
+
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first: each time of a step that became necessary more than once."""
         latest, past = (

@@ -239,6 +239,11 @@ class SqlLeaseStore:
             records = queries.lease_records(connection, include_ended)
         return tuple(sorted(records, key=lambda record: (record.arrived_at_s, record.id)))
 
+    def find_lease(self, lease_or_vm_id: int) -> LeaseRecord | None:
+        """The recorded lease of that id, or else the latest one with the VM of that id, ended or not."""
+        with self._database.reading() as connection:
+            return queries.find_lease(connection, lease_or_vm_id)
+
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first: each time of a step that became necessary more than once."""
         with self._database.reading() as connection:

@@ -401,6 +401,17 @@ def test_the_log_of_actions_is_newest_first_and_can_be_narrowed(store: AnyStore)
     assert [record.id for record in store.actions(limit=1)] == ["later"]
 
 
+def test_a_lease_is_found_by_its_id_or_else_by_a_vm_of_it_the_latest_first(store: AnyStore) -> None:
+    gang = replace(LEASE, id=7, vm_ids=(9, 7, 8), arrived_at_s=NOW_S)
+    before = replace(LEASE, id=5, vm_ids=(5, 8), arrived_at_s=NOW_S - 60, ended_at_s=NOW_S)
+    other = replace(LEASE, id=8, vm_ids=(30,), arrived_at_s=NOW_S - 90)
+    store.apply(LedgerChanges(admitted=(gang, before, other)))
+    assert [store.find_lease(named) for named in (7, 5, 8, 9, 30)] == [gang, before, other, gang, other]
+    assert store.find_lease(31) is None
+    store.apply(LedgerChanges(updated=(replace(other, vm_ids=(30, 5)), replace(before, id=4, vm_ids=(9,)))))
+    assert [store.find_lease(named) for named in (5, 9)] == [before, gang]
+
+
 def test_pruning_forgets_what_is_over_and_nothing_else(store: AnyStore) -> None:
     over = replace(LEASE, id=1, vm_ids=(1,), ended_at_s=NOW_S)
     old_move = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)

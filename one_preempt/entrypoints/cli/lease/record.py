@@ -14,12 +14,10 @@ def recorded_lease(store: LeaseStore, lease_id: int) -> LeaseRecord:
 
     Raises `OnePreemptError` where none is on record.
     """
-    records = store.leases(include_ended=True)
-    named = [record for record in records if record.id == lease_id]
-    named += [record for record in reversed(records) if lease_id in record.vm_ids]
-    if named:
-        return named[0]
-    raise OnePreemptError(f"no lease {lease_id} is on record; see: one-preempt lease list --all")
+    record = store.find_lease(lease_id)
+    if record is None:
+        raise OnePreemptError(f"no lease {lease_id} is on record; see: one-preempt lease list --all")
+    return record
 
 
 def transitions_of(store: LeaseStore, record: LeaseRecord) -> list[Transition]:
