@@ -51,7 +51,7 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
     if order == FAIR_SHARE and settings.time.backfilling.casefold() == "conservative":
         yield (
             "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts that they "
-            "were promised, and whoever has used less comes first only to what comes free early; take easy"
+            "were promised, so whoever has used less only gets what comes free early; choose easy"
         )
 
 
@@ -64,7 +64,7 @@ def _doubts_about_images(images: ImageStagingSettings, backfilling: str) -> Iter
     elif images.ahead_s is not None and backfilling.casefold() == "none":
         yield (
             "image_staging.ahead_s is set and time.backfilling is none: nobody in the queue is promised a start, so "
-            "images come ahead of slots before a DEADLINE only; take easy"
+            "images come ahead of slots before a DEADLINE only; choose easy"
         )
 
 

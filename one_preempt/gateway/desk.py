@@ -190,7 +190,7 @@ class GatewayDesk:
         last = request.attempts[-1]
         if left_s := self._under_way_s(request):
             raise Declined(
-                f"the last command for request {request.number} may still be at it in {last.zone}: "
+                f"the last command for request {request.number} may still be creating VMs in {last.zone}: "
                 f"continue in {left_s} s"
             )
         anew = replace(last, heard_at_s=self._clock.now_s(), outcome=None, outcome_at_s=None)
@@ -246,7 +246,7 @@ class GatewayDesk:
         if request.state not in (*UNSETTLED, RequestState.PLACED):
             return {}
         if left_s := self._under_way_s(request):
-            raise Declined(f"the command of request {request.number} may still be at it: cancel in {left_s} s")
+            raise Declined(f"the command of request {request.number} may still be creating VMs: cancel in {left_s} s")
         now_s = self._clock.now_s()
         gone = request if request.state is RequestState.PLACED else replace(request, charges={})
         if request.attempts and request.attempts[-1].outcome in (None, AttemptOutcome.UNANSWERED):

@@ -162,7 +162,7 @@ class Upkeep:
             theirs = [request for request in (*placed, *cancelled) if request.zone == zone]
             self._follow_up(zone, theirs, tokens, look, speeds[zone], now_s)
         for zone in left_in_zones(self._ledger, tuple(self._zones)):
-            self._said.once(f"zone {zone} is configured no more, and requests are left there: {MEND_OF_LEFT}")
+            self._said.once(f"zone {zone} is no longer configured, and requests are left there: {MEND_OF_LEFT}")
         requests = self._ledger.opened_since(now_s - measuring.window_s)
         try:
             allocation = shares(question(measures, self._zones.away, requests, measuring, now_s), measuring, now_s)

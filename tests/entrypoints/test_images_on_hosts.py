@@ -160,7 +160,7 @@ def test_what_is_missing_for_programs_is_told(site: Path, cloud: SimulatedCloud)
     command = {"bring": ["/nonexistent/copy", "{host}"], "list": [look, "{host}"]}
     said = found(site, transfer={"method": "command", "command": command})
     assert [text for grade, text in said if grade == "fail"] == [
-        "image_staging.transfer.command.bring names /nonexistent/copy, which is no program that can be run",
+        "image_staging.transfer.command.bring names /nonexistent/copy, which is not a program that can be run",
         f"image 0: {gone} cannot be read here",
         "host node2 does not show what it holds: command.list for node2 ended with exit code 1: who is that?",
     ]

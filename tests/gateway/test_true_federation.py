@@ -102,7 +102,7 @@ def test_a_zone_that_has_moved_is_told_until_the_gateway_is_started_anew(world: 
 def test_a_zone_is_not_blamed_for_a_federation_that_does_not_answer(world: Federation) -> None:
     world.zones["north"].fails(FaultKind.SERVER_ERROR, "one.zonepool.info")
     told = checked(world)
-    assert "where it is cannot be told, for the federation does not answer" in told
+    assert "its address is not known, because the federation does not answer" in told
     assert "the federation does not know it" not in told
 
 

@@ -40,7 +40,7 @@ def test_what_is_left_in_a_zone_that_was_taken_out_is_given_up_by_the_administra
     left_behind(world)
     world.round(PATIENCE_S + 1)
     (said,) = (text for text in world.said if "gateway give-up ZONE" in text)
-    assert said.startswith("zone north is configured no more, and requests are left there: put it back")
+    assert said.startswith("zone north is no longer configured, and requests are left there: put it back")
     checked = json.loads(world.run("oneadmin", "check", "--json").stdout)
     (left,) = [found["text"] for found in checked if found["subject"] == "zone north"]
     assert left == "it is not configured any more, and 3 requests are left there"

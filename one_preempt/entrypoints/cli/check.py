@@ -80,7 +80,9 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
         yield Finding("configuration", Grade.FAIL, str(error))
         return
     source = configuration_path(config_path)
-    yield Finding("configuration", Grade.OK, str(source) if source else "no file: the values as shipped hold")
+    yield Finding(
+        "configuration", Grade.OK, str(source) if source else "there is no file: the values as shipped are used"
+    )
     yield judge_mode(settings)
     yield judge_power(settings)
     yield from judge_power_secrets(settings)
@@ -107,7 +109,7 @@ def judge_database(settings: Settings) -> Finding:
     except DatabaseNotMade:
         if why := why_no_database_can_be_made(settings):
             mend = f"correct store.url or make its folder; else {RUN_AS}"
-            return Finding("database", Grade.FAIL, f"there is none yet, and none can be made: {why}", mend)
+            return Finding("database", Grade.FAIL, f"there is no database yet, and it cannot be made: {why}", mend)
         mend = "it is made when the daemon starts, or now by: one-preempt db upgrade"
         return Finding("database", Grade.WARN, "there is none yet", mend)
     except OnePreemptError as error:

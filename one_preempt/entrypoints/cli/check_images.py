@@ -55,7 +55,9 @@ def judge_image_programs(settings: Settings) -> Iterator[Finding]:
         programs = {"tm_cache.ssh_program": given.tm_cache.ssh_program}
     for key, program in programs.items():
         if not (os.path.isfile(program) and os.access(program, os.X_OK)):
-            text = f"image_staging.transfer.{key} names {printable(program, 200)}, which is no program that can be run"
+            text = (
+                f"image_staging.transfer.{key} names {printable(program, 200)}, which is not a program that can be run"
+            )
             yield Finding(SUBJECT, Grade.FAIL, text, "name another one, or let the daemon's user run it (chmod)")
     yield from _keys(given)
 

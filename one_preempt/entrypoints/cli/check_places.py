@@ -138,10 +138,10 @@ def _why_not_written(path: Path, folders_made: int) -> str:
         if path.is_dir():
             return "a folder is there"
         if path.exists():
-            return "" if os.access(path, os.W_OK) else "it is not for this user to write"
+            return "" if os.access(path, os.W_OK) else "this user may not write to it"
         for folder in list(path.parents)[: folders_made + 1]:
             if folder.is_dir():
-                return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} is not for this user to write"
+                return "" if os.access(folder, os.W_OK | os.X_OK) else f"this user may not write to {folder}"
             if folder.exists():
                 return f"{folder} is no folder"
     except OSError as error:

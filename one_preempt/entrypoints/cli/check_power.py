@@ -96,7 +96,7 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
     for host, why in silent[:NAMED_HOSTS]:
         # Most answers name their host first.
         text = f"host {host}: {why.removeprefix(f'{host}: ')}"
-        yield Finding("power control", Grade.FAIL, text, "see power.control, or hand it over no more")
+        yield Finding("power control", Grade.FAIL, text, "see power.control, or take it out of power.hosts")
     if len(silent) > NAMED_HOSTS:
         yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not report their power")
 

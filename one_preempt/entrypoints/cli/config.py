@@ -62,7 +62,7 @@ def config_check(config_path: Path | None, as_json: bool) -> None:
     if as_json:
         write_json({"file": str(source) if source else None, "ok": True, "doubts": doubts(settings)})
         return
-    click.echo(f"{source}: can be used" if source else "no configuration file: the values as shipped hold")
+    click.echo(f"{source}: can be used" if source else "there is no configuration file: the values as shipped are used")
     for doubt in doubts(settings):
         click.echo(f"but {doubt}")
 

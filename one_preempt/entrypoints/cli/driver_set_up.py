@@ -47,7 +47,7 @@ def _judge_executable(path: Path) -> Iterator[Finding]:
         yield Finding("driver", Grade.OK, f"{printable(str(path))} is there")
         return
     mend = "install it before oned is started again: without it oned refuses to start"
-    yield Finding("driver", Grade.FAIL, f"{printable(str(path))} is missing or may not be run", mend)
+    yield Finding("driver", Grade.FAIL, f"{printable(str(path))} is missing or is not executable", mend)
 
 
 def _judge_pace(root: _Element, name: str, least_s: int, host_count: int) -> Iterator[Finding]:

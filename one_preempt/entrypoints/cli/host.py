@@ -205,7 +205,7 @@ def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: P
             _tell_why(settings, lost, order)
             return 1
         _pause()
-    click.echo("The time to wait is over; what was begun goes on without you.", err=True)
+    click.echo("The time to wait is over. What was begun goes on.", err=True)
     return 1
 
 

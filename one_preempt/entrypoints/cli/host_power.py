@@ -263,7 +263,7 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
     """Why an order that the daemon has settled did not bring the host where it wants it, as far as it is seen now."""
     host, sequence = snapshot.hosts.get(host_id), view.sequences.get(host_id)
     if host is None:
-        return "OpenNebula has it no more"
+        return "it does not exist in OpenNebula any more"
     rest = "" if sequence is None else sequence.rest_told(view.now_s)
     if sequence is not None and sequence.is_ours and sequence.phase is not PowerPhase.ASLEEP:
         advice = (

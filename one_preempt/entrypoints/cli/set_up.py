@@ -101,7 +101,7 @@ def judge_daemon(path: str, answer: Mapping[str, object] | None, writer: str = "
         text = f"it runs ({printable(writer, 200)}) and does not answer at {path}: place and hooks do not reach it"
         return Finding(subject, Grade.FAIL, text, "see its log; correct socket.path or its folder, and restart it")
     if answer is None:
-        return Finding(subject, Grade.OK, f"none answers at {path}; that is right before it is started")
+        return Finding(subject, Grade.OK, f"none answers at {path}: right, if it was not started yet")
     if not answer["ok"]:
         text = printable(str(answer.get("error")), 200)
         return Finding(subject, Grade.WARN, f"its state is not known: {text}", "run this as oneadmin")

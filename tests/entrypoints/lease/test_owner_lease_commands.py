@@ -125,7 +125,7 @@ def test_show_tells_terms_in_words_vms_and_what_changed(users: CloudOfUsers) -> 
         assert part in words
     story = [(change["vm_id"], change["what"]) for change in json.loads(_shown(users))["changes"]]
     assert [what for vm_id, what in story if vm_id == 1] == [
-        "created", "sent to node1", "runs on node1", "runs no more on node1", "left node1 by stop",
+        "created", "sent to node1", "runs on node1", "no longer runs on node1", "left node1 by stop",
         "sent to node2", "runs on node2",
     ]  # fmt: skip
 
@@ -285,7 +285,7 @@ def test_who_can_not_is_an_owner_and_is_told(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != closed and allowed(path, mode))
     result = users.run("eva", "lease", "list", ONE_PREEMPT_CONF=str(configuration))
     assert "1 lease of yours" in result.stdout
-    assert f"{closed} is not readable for you" in result.stderr
+    assert f"{closed}: this is what OpenNebula says about your own leases" in result.stderr
 
 
 def test_a_read_only_file_system_makes_no_owner_of_the_administrator(

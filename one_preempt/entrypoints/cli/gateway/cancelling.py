@@ -84,5 +84,5 @@ def _demand_gone(account: OwnerAccount, number: int, known: object) -> None:
         account.vm(int(known[0]))
     except OnePreemptError as error:
         raise OnePreemptError(
-            f"the VMs of request {number} are not to be seen: {error}. Was it submitted with another ONE_AUTH?"
+            f"the VMs of request {number} cannot be read: {error}. Was it submitted with another ONE_AUTH?"
         ) from None

@@ -79,7 +79,7 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: Mapping[s
     subject = f"zone {zone.name}"
     endpoint = _endpoint(zone, federation)
     if endpoint is None and federation is None:
-        yield Finding(subject, Grade.FAIL, "where it is cannot be told, for the federation does not answer")
+        yield Finding(subject, Grade.FAIL, "its address is not known, because the federation does not answer")
         return
     if endpoint is None:
         mend = "correct its name in gateway.zones, or write its endpoint there"
@@ -107,7 +107,7 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: Mapping[s
         yield Finding(subject, Grade.FAIL, str(error))
         return
     except OnePreemptError as error:
-        yield Finding(subject, Grade.FAIL, str(error), "requests pass it over meanwhile")
+        yield Finding(subject, Grade.FAIL, str(error), "meanwhile no request is sent there")
         return
     grade = Grade.OK if seen.hosts else Grade.WARN
     told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {settings.gateway.window_h} h"
@@ -133,7 +133,7 @@ def _judge_ledger(settings: Settings) -> Finding:
         return Finding("ledger", Grade.FAIL, str(error))
     if allocation is None:
         return Finding(
-            "ledger", Grade.WARN, "no shares were computed yet", "zones have their turn in their order so far"
+            "ledger", Grade.WARN, "no shares were computed yet", "until then zones take turns in their order"
         )
     age_s = SystemClock().now_s() - allocation.made_at_s
     if age_s > LATE_TIMES * settings.gateway.recompute_s:

@@ -87,7 +87,9 @@ def _check(account: OwnerAccount, vm_id: int, terms: LeaseTerms, submission: str
     vm = account.vm(vm_id)
     values = vm.user_template.get(LEASE, ()) if vm is not None else ()
     if len(values) > 1:
-        raise OnePreemptError("the template has a LEASE of its own: remove it, for the options say what it says")
+        raise OnePreemptError(
+            "the template has a LEASE of its own: remove it, because the options of this command say it"
+        )
     if not values or parse_lease_attribute(values) != terms:
         raise OnePreemptError(f"VM {vm_id} did not get the LEASE attribute: does the template end where it should?")
     if vm is not None and vm.user_template.get(SUBMISSION) != (submission,):

@@ -135,7 +135,7 @@ def _changes_of(vm: VirtualMachine) -> Iterator[tuple[int, int, str]]:
         if stay.running_start_at_s:
             yield stay.running_start_at_s, vm.id, f"runs on {host}"
         if stay.running_end_at_s:
-            yield stay.running_end_at_s, vm.id, f"runs no more on {host}"
+            yield stay.running_end_at_s, vm.id, f"no longer runs on {host}"
         if stay.end_at_s:
             yield stay.end_at_s, vm.id, f"left {host} {_why(stay)}".rstrip()
     if vm.ended_at_s:

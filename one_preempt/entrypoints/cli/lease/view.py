@@ -58,9 +58,7 @@ def own_account() -> Iterator[OwnerAccount]:
 
 def _say_so(config_path: Path | None, unreadable: Path) -> None:
     if config_path is not None:
-        click.echo(
-            f"{unreadable} is not readable for you: this is what OpenNebula says about your own leases", err=True
-        )
+        click.echo(f"you cannot read {unreadable}: this is what OpenNebula says about your own leases", err=True)
 
 
 def _database_file(settings: Settings) -> Path | None:

@@ -23,7 +23,7 @@ class Waited(Enum):
     REFUSED = "it was refused: correct the attribute with onevm update, or cancel the lease"
     FAILED = "one of its VMs has failed: see onevm show"
     GONE = "some of its VMs have ended"
-    TOO_LATE = "it does not run yet: the time to wait is over, and it goes on waiting without you"
+    TOO_LATE = "it does not run yet: the time to wait is over, and the lease goes on waiting"
 
 
 def wait_until_running(
