@@ -233,3 +233,46 @@ def test_who_does_not_lead_any_more_drops_its_orders_and_forgets_their_answers(
     # It leads again, and the order that nobody has answered is put again.
     calls.hangs = False
     play.until(lambda: play.asleep() == [0])
+
+
+def to_be_disabled(attempts: int, outcome: Outcome | None) -> PowerPlay:
+    """A host that a process was about to disable, or has told oned to without hearing of it, before it was killed."""
+    play = PowerPlay(hosts=1)
+    play.pace_s = 1
+    now_s = play.cloud.clock.now_s()
+    begun = PowerSequence(0, "node0", PowerPhase.DISABLING, now_s, "idle", "nobody is on it", attempts, outcome)
+    play.store.apply(LedgerChanges(power_sequences=(begun,)))
+    return play
+
+
+NOT_DISABLED = [(0, None), (1, None), (1, Outcome.UNKNOWN)]
+
+
+@pytest.mark.parametrize(("attempts", "outcome"), NOT_DISABLED)
+def test_a_vm_that_comes_before_a_host_was_disabled_is_placed_there(attempts: int, outcome: Outcome | None) -> None:
+    """The plan that sent the host to sleep all the same was refused by its own check."""
+    play = to_be_disabled(attempts, outcome)
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 0, at_most_s=2)
+    play.pass_time(30)
+    assert (play.phase(0), play.cloud.hosts[0].state) == (PowerPhase.AWAKE, HostState.MONITORED)
+
+
+@pytest.mark.parametrize(("attempts", "outcome"), NOT_DISABLED)
+def test_a_host_that_an_administrator_uses_before_it_was_disabled_stays_on(
+    attempts: int, outcome: Outcome | None
+) -> None:
+    play = to_be_disabled(attempts, outcome)
+    vm = play.submit()
+    play.cloud.vm_deploy(ONEADMIN, vm, 0, True, -1, "")
+    play.pass_time(30)
+    assert (play.host_of(vm), play.phase(0)) == (0, PowerPhase.AWAKE)
+
+
+def test_a_host_that_is_disabled_late_by_our_own_call_is_enabled_for_the_vm_that_came_meanwhile() -> None:
+    play = to_be_disabled(1, None)
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 0, at_most_s=2)
+    play.cloud.host_status(ONEADMIN, 0, HostStatus.DISABLED)
+    play.pass_time(30)
+    assert (play.phase(0), play.cloud.hosts[0].state) == (PowerPhase.AWAKE, HostState.MONITORED)

@@ -176,6 +176,11 @@ def _disabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now
         return entered(sequence, PowerPhase.AWAKE, now_s, DONE, text)
     if _was_accepted_a_while_ago(sequence, now_s):
         return _taken_over(sequence, now_s, state)
+    others = (sight.vm_ids or frozenset()).difference(sequence.emptied_vm_ids)
+    # What was asked and not answered may be done yet.
+    may_come = sequence.attempts > 0 and 0 <= now_s - (sequence.outcome_at_s or sequence.since_s) < SETTLING_S
+    if others and sight.host.accepts_vms and not may_come:
+        return entered(sequence, PowerPhase.AWAKE, now_s, IN_USE, f"VM {min(others)} was put on it: it is left on")
     if not sight.host.accepts_vms and (sequence.attempts == 0 or now_s - sequence.since_s > rules.boot_timeout_s):
         return _taken_over(sequence, now_s, state)
     return sequence

@@ -16,6 +16,7 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     ORDERED,
@@ -37,6 +38,7 @@ LOOKS_BEFORE_S = 10
 _NEXT_AT_ONCE = frozenset({
     PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
 })  # fmt: skip
+_ARRIVING_KINDS = frozenset({ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 _BOTH_OFF_STATES = (HostState.DISABLED, HostState.OFFLINE)
 # As OpenNebula sees a host that it was told to use, and that never came up.
 _ENABLED_NOT_UP_STATES = (
@@ -101,7 +103,7 @@ def continue_power(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
-    needed = _needed_soon(draft, power)
+    needed, taken = _needed_soon(draft, power), _taken_meanwhile(draft, power)
     index = draft.state.hosts.index_by_id
     for host_id in sorted(_under_way(power)):
         row, sequence = index.get(host_id), power.sequences[host_id]
@@ -112,6 +114,9 @@ def continue_power(draft: PlanDraft) -> None:
             current = _undone(sequence, power.now_s, "power actions are paused, or it is not to be switched any more")
         elif row in needed:
             wanted, current = False, _undone(sequence, power.now_s, "it was promised, and is needed soon")
+        elif host_id in taken:
+            # Where it may be disabled yet, by a call that nobody has answered, it stays ours: it is enabled again then.
+            wanted, current = False, sequence if sequence.attempts else withdrawn(sequence, power.now_s)
         else:
             current = sequence
         power.write(current)
@@ -141,6 +146,25 @@ def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
         if stay.firm and stay.start_s <= soon_s
         for row in stay.host_rows
     }
+
+
+def _taken_meanwhile(draft: PlanDraft, power: PowerDraft) -> set[int]:
+    """The hosts on which somebody is, or to which somebody goes, though an earlier cycle was to disable them.
+
+    Its process died before that, or nothing was answered: until it is seen to be disabled it takes VMs.
+    """
+    earlier = power.known.sequences
+    begun = [one for one in power.columns.in_phase(PowerPhase.DISABLING) if one in earlier]
+    begun = [host_id for host_id in begun if earlier[host_id].phase is PowerPhase.DISABLING]
+    if not begun:
+        return set()
+    going_on = (*(opened.preemption for opened in draft.state.preemptions), *draft.preemptions)
+    coming: set[int | None] = {action.host_id for action in draft.actions if action.kind in _ARRIVING_KINDS}
+    coming |= {one.host_id for one in draft.state.actions.values() if one.kind in _ARRIVING_KINDS}
+    coming |= {placement.host_id for preemption in going_on for placement in preemption.placements}
+    index = draft.state.hosts.index_by_id
+    there = {one: power.guests.on(power.host(index[one])) for one in begun if one in index}
+    return {one for one, vms in there.items() if one in coming or vms.difference(earlier[one].emptied_vm_ids)}
 
 
 def _undone(sequence: PowerSequence, now_s: int, why: str) -> PowerSequence:
