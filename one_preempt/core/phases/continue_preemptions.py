@@ -101,6 +101,9 @@ def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease, ou
     has_begun = _has_begun(draft, preemption)
     if has_begun and not all(_is_leaving(draft, victim) for victim in outstanding):
         return False
+    if any(is_resting(draft.state.snapshot, victim) for victim in preemption.victims):
+        # The room of these is there only as long as the preemption goes on.
+        return False
     if not all(vm.may_be_deployed for vm in vms) or hindrance_of(draft, lease, vms) is not None:
         return False
     meanwhile = "those who leave for it are still there" if has_begun else "nobody has been told to leave yet"
