@@ -11,6 +11,7 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import DISPATCH_LIMIT, NEXT_CYCLE, while_hosts_come
+from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
@@ -20,7 +21,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
 from one_preempt.core.phases.power.waking_times import may_sleep_until
-from one_preempt.core.phases.queue.turns import waiting_leases
+from one_preempt.core.phases.queue.turns import NOT_LOOKED_AT, waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.room_wanted import RoomWanted
 
@@ -126,10 +127,16 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Room
 
 
 def _is_anybody_put_off(draft: PlanDraft) -> bool:
-    """This cycle has started as many VMs as it may, or looked at as much: others are next, on idle hosts."""
+    """This cycle has started as many VMs as it may, or looked at as much: others are next, on idle hosts.
+
+    Where nobody of those who were looked at starts, nobody else is looked at in the next cycle.
+    """
     lacking = draft.lacking_room
+    starts = any(action.kind is ActionKind.DEPLOY for action in draft.actions)
     return any(
-        why.code == DISPATCH_LIMIT or (why.code == NEXT_CYCLE and lease_id not in lacking)
+        why.code == DISPATCH_LIMIT
+        or (why.code == NEXT_CYCLE and lease_id not in lacking)
+        or (why.code == NOT_LOOKED_AT and starts)
         for lease_id, why in draft.waits.items()
     )
 

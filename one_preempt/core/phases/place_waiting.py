@@ -21,7 +21,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.promises import write_promises
 from one_preempt.core.phases.queue.queue_room import QueueRoom, lacks_room
 from one_preempt.core.phases.queue.starts import hindrance_of, start
-from one_preempt.core.phases.queue.turns import in_turn
+from one_preempt.core.phases.queue.turns import NOT_LOOKED_AT, in_turn
 from one_preempt.core.queue_turn import Turn, is_to_start_at_once
 
 
@@ -105,9 +105,7 @@ def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced | None, promised_at
 
 def _not_looked_at(most_vms: int) -> Reason:
     # Not `behind`: hosts are woken for who waits for room, and nobody has looked whether this one would start there.
-    return Reason(
-        "not-looked-at", f"waits behind others in the queue, of which {most_vms} VMs are looked at in a cycle"
-    )
+    return Reason(NOT_LOOKED_AT, f"waits behind others in the queue, of which {most_vms} VMs are looked at in a cycle")
 
 
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")

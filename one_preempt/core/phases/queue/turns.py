@@ -12,6 +12,9 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.reschedule import marked_vms
 from one_preempt.core.queue_turn import Turn
 
+# Why those wait who have no turn in a cycle, for as many VMs as are looked at stand before them.
+NOT_LOOKED_AT = "not-looked-at"
+
 
 def waiting_leases(draft: PlanDraft) -> list[Lease]:
     """Leases that want room now, in the order in which they get it."""
