@@ -630,12 +630,14 @@ def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_run
     assert play.store.load(play.cloud.clock.now_s()).power_orders == {}
 
 
-@pytest.mark.parametrize("pace", [{"max_dispatch": 1}, {"max_dispatch": 0, "max_vm": 1}], ids=str)
+@pytest.mark.parametrize(
+    "pace", [MatchmakerSettings(max_dispatch=1, max_host=0), MatchmakerSettings(max_vm=1, max_dispatch=0, max_host=0)]
+)
 @pytest.mark.parametrize("policy", ["look-ahead", "PEMP"])
 def test_no_host_goes_to_sleep_while_vms_are_put_off_to_the_next_cycle(
-    policy: str, pace: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    policy: str, pace: MatchmakerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paced = msgspec.structs.replace(simulation_settings(), matchmaker=MatchmakerSettings(max_host=0, **pace))
+    paced = msgspec.structs.replace(simulation_settings(), matchmaker=pace)
     monkeypatch.setattr(power_play, "simulation_settings", lambda: paced)
     play = PowerPlay(hosts=4, rules=with_policy(policy))
     vms = [play.submit() for _ in range(3)]
