@@ -188,6 +188,16 @@ def test_an_end_before_the_first_request_is_told(tmp_path: Path) -> None:
     assert "To be looked at" not in run(path, "--until", "1h").output
 
 
+def test_preemption_policies_that_had_nothing_to_decide_are_told(tmp_path: Path) -> None:
+    both = ("--policy", "nop", "--policy", "mov")
+    told = "the preemption policies had nothing to decide"
+    assert told in run(swf(tmp_path), *both).output
+    assert told not in run(swf(tmp_path)).output
+    two = (request(1, 0, 4, 300), local(2, 100, 4, 50))
+    write_lwf(Workload(two, site=(MachineSet(4, 100, 1024),)), tmp_path / "two.lwf")
+    assert told not in run(tmp_path / "two.lwf", *both).output
+
+
 @pytest.mark.parametrize(("lasts_s", "unit"), [(100, "seconds"), (1000, "minutes"), (20_000, "hours")])
 def test_waits_are_drawn_in_a_unit_of_their_size(lasts_s: int, unit: str, tmp_path: Path) -> None:
     two = (request(1, 0, 4, lasts_s), request(2, 0, 4, lasts_s))

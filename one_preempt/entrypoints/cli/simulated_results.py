@@ -100,6 +100,8 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
     if any(counts):
         told = "requests fit on no host of this site, or are larger than all of it: they never run"
         doubts.append(f"{_in_words(counts)} {told}")
+    if len({run.variant.policy for run in runs}) > 1 and not any(run.played.figures.preemptions for run in runs):
+        doubts.append("nobody had to leave for another lease: the preemption policies had nothing to decide")
     return doubts
 
 
