@@ -220,7 +220,7 @@ def test_what_lacks_a_device_already_may_be_promised_the_same_again() -> None:
     ]
     for stay, expected in again:
         moved = replace(made, bookings=(Booking(201, (reservation(201, stay),)),))
-        asked = {"start_at_s": NOW_S + stay.from_s, "duration_s": stay.until_s - stay.from_s}
+        asked = {"start_at_s": NOW_S + stay.from_s, "duration_s": (stay.until_s or 0) - stay.from_s}
         late = replace(state.leases[201], terms=replace(state.leases[201].terms, **asked))
         assert codes(replace(state, leases={**state.leases, 201: late}), moved) == expected, stay
 
