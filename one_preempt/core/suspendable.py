@@ -14,6 +14,7 @@ from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.nop import POLICY as NOP
+from one_preempt.core.tried_in_vain import methods_in_vain
 from one_preempt.core.victims import (
     first_methods_of,
     has_overrun,
@@ -35,7 +36,8 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     Of one that its owner has paused only those VMs count that are on hosts.
 
     It does by its type, or because it overruns, where no lock, limit or mode spares it. While its DURATION lasts, a
-    lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
+    lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen. By a
+    method that was tried in vain lately it leaves only where it has no other one.
     """
     rules = policies.time
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
@@ -54,7 +56,9 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     kinds = kinds_of(state.snapshot, on_hosts(state.snapshot, lease) if lease.state is _PAUSED else vms)
     if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm, _ in kinds):
         return None
-    return first_methods_of(state.snapshot, lease, kinds, policies.victims)
+    in_vain = methods_in_vain(state, policies.limits).get(lease.id)
+    another = first_methods_of(state.snapshot, lease, kinds, policies.victims, in_vain) if in_vain else None
+    return another or first_methods_of(state.snapshot, lease, kinds, policies.victims)
 
 
 def are_on_shared_storage(snapshot: PoolSnapshot, vms: Iterable[VirtualMachine]) -> bool:

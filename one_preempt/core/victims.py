@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
@@ -19,7 +19,7 @@ from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
-from one_preempt.core.reconciliation.observation import VICTIM_KINDS
+from one_preempt.core.tried_in_vain import methods_in_vain
 
 UNMEASURED_MIB = 2**62
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
@@ -40,6 +40,8 @@ _leaves_by = attrgetter(
 )  # fmt: skip
 
 _ON_SUCH_HOSTS = "on hosts that take no VMs"
+_WOULD_NOT = "that would not leave lately"
+_NONE: Set[PreemptionMethod] = frozenset()
 _RUNNING, _PAUSED, _FAILED = LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED
 _IN_PART = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 _MAY_HOLD_ROOM = _IN_PART | {_RUNNING, _PAUSED, _FAILED}
@@ -86,7 +88,7 @@ def possible_victims(
     time: TimeRules,
 ) -> tuple[list[PossibleVictim], dict[str, int]]:
     """All leases that may be preempted now, by id; and how many preemptable ones are spared, by the cause."""
-    asked_in_vain = _asked_in_vain(state, limits)
+    in_vain = methods_in_vain(state, limits)
     found: list[PossibleVictim] = []
     spared: dict[str, int] = {}
     for lease_id in sorted(state.leases):
@@ -98,15 +100,16 @@ def possible_victims(
         if not vms or (lease.state in _IN_PART and not _holds_room_while_others_wait(lease, vms)):
             continue
         cause = "leaving or starting already" if lease_id in busy_leases else ""
-        cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
+        tried = in_vain.get(lease_id, _NONE)
+        cause = cause or (_WOULD_NOT if tried and tried >= set(methods_of(lease, rules)) else "")
         cause = cause or _why_lease_is_spared(lease, state.now_s, time, rules)
         cause = cause or _why_no_room(state, vms)
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
-        methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
+        methods = None if cause else first_methods(state.snapshot, lease, vms, rules, tried)
         if methods is not None:
             found.append(PossibleVictim(lease, vms, methods))
         else:
-            cause = cause or "without a possible method"
+            cause = cause or (_WOULD_NOT if tried else "without a possible method")
             spared[cause] = spared.get(cause, 0) + 1
     return found, spared
 
@@ -123,19 +126,6 @@ def _holds_room_while_others_wait(lease: Lease, vms: Sequence[VirtualMachine]) -
     Its owner can have a VM wait for what no host has.
     """
     return lease.promised_deadline_at_s is None and all(map(may_be_sent_out, vms))
-
-
-def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[int]:
-    """Leases one of whose VMs lately would not leave: they are left alone for a while."""
-    since_s = state.now_s - limits.victim_retry_s
-    return frozenset(
-        record.lease_id
-        for record in state.failed_actions
-        if record.kind in VICTIM_KINDS
-        and record.attempts > 0
-        and record.closed_at_s is not None
-        and since_s <= record.closed_at_s <= state.now_s
-    )
 
 
 def _why_lease_is_spared(lease: Lease, now_s: int, time: TimeRules, rules: VictimRules) -> str:
@@ -230,19 +220,29 @@ def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:
 
 
 def first_methods(
-    snapshot: PoolSnapshot, lease: Lease, vms: Sequence[VirtualMachine], rules: VictimRules
+    snapshot: PoolSnapshot,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    rules: VictimRules,
+    in_vain: Set[PreemptionMethod] = _NONE,
 ) -> tuple[PreemptionMethod, ...] | None:
     """For each VM the first method of the administrator's list that it can take; None where one can take none.
+
+    None takes one that was tried `in_vain`.
 
     A lease is suspended in place as a whole: its VMs could not return together otherwise. Beside a VM that is paused no
     other one is moved or suspended in place. It leaves by the way that oned has for it, listed or not, unless the
     administrator would sooner have it terminated.
     """
-    return first_methods_of(snapshot, lease, kinds_of(snapshot, vms), rules)
+    return first_methods_of(snapshot, lease, kinds_of(snapshot, vms), rules, in_vain)
 
 
 def first_methods_of(
-    snapshot: PoolSnapshot, lease: Lease, kinds: Sequence[tuple[VirtualMachine, int]], rules: VictimRules
+    snapshot: PoolSnapshot,
+    lease: Lease,
+    kinds: Sequence[tuple[VirtualMachine, int]],
+    rules: VictimRules,
+    in_vain: Set[PreemptionMethod] = _NONE,
 ) -> tuple[PreemptionMethod, ...] | None:
     """The same for VMs that `kinds_of` has sorted."""
     listed, out_of_rest = methods_of(lease, rules), tuple[PreemptionMethod, ...]()
@@ -253,7 +253,7 @@ def first_methods_of(
         listed = tuple(method for method in listed if method is not _SUSPEND)
     chosen: list[PreemptionMethod] = []
     for vm, count in kinds:
-        among = out_of_rest if out_of_rest and vm.is_at_rest else listed
+        among = [one for one in (out_of_rest if out_of_rest and vm.is_at_rest else listed) if one not in in_vain]
         first = next((one for one in among if method_is_possible(snapshot, vm, lease, one)), None)
         if first is None:
             return None

@@ -39,6 +39,9 @@ class RememberedWaysOut:
         if policies is not self._policies or datastores is not self._datastores or rows is not self._rows:
             self._policies, self._datastores, self._rows = policies, datastores, rows
             self._known.clear()
+        if any(record.lease_id == lease.id for record in state.failed_actions):
+            # Which methods were tried in vain lately changes with time.
+            return ways_out(state, policies, lease)
         known = self._known.get(lease.id)
         if known is not None and known.lease is lease and not state.paused:
             return known.methods

@@ -27,6 +27,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.supply_question import UNKNOWN_END_S
 from one_preempt.core.phases.power.waking_times import may_sleep_until
 from one_preempt.core.phases.queue.moves import another_host
+from one_preempt.core.tried_in_vain import methods_in_vain
 from one_preempt.core.victims import MOVES, method_is_possible, methods_of, possible_victims
 
 
@@ -107,16 +108,18 @@ def _first_start_s(draft: PlanDraft, row: int) -> int:
 
 
 def _movable(draft: PlanDraft) -> dict[int, Moving]:
-    """The VMs that may be moved now, each with its lease and how."""
+    """The VMs that may be moved now, each with its lease and how. None that lately was to move and stayed."""
     policies = draft.policies
     if policies.mode is not Mode.ACT or draft.state.paused or policies.limits.victims_per_hour == 0:
         return {}
     possible, _ = possible_victims(
         draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases), policies.time
     )
-    found = {}
+    found, in_vain = {}, methods_in_vain(draft.state, policies.limits)
     for one in possible:
         vms = one.vms
+        if not MOVES.isdisjoint(in_vain.get(one.lease.id, ())):
+            continue
         method = method_to_move(draft, one.lease, vms[0])
         if len(one.lease.vm_ids) == 1 and method is not None and _keeps_its_deadline(draft, one.lease, vms[0], method):
             found[vms[0].id] = Moving(one.lease, vms[0], method)

@@ -19,6 +19,7 @@ from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, overt
 from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.phases.reservations.stays import stay_at
+from one_preempt.core.tried_in_vain import methods_in_vain, moved_in_vain_for
 from one_preempt.core.victims import (
     MOVES,
     Hindered,
@@ -38,11 +39,19 @@ SAVED_FOR_OTHERS = Reason(
 )
 
 
-def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
-    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (decision 0039)."""
+def rules_for(draft: PlanDraft, preemptor: Lease, vms: Sequence[VirtualMachine]) -> VictimRules:
+    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (decision 0039).
+
+    Nor is anybody moved for a request for which a migration failed lately: the next one would often fail as well, and
+    each is tried several times. Types that may leave in no other way are moved all the same.
+    """
     rules = draft.policies.victims
-    counted = any(vm.needs_hardware for vm in vms)
-    return replace(rules, suspend_in_place=False) if counted else rules
+    if any(vm.needs_hardware for vm in vms):
+        rules = replace(rules, suspend_in_place=False)
+    if moved_in_vain_for(draft.state, draft.policies.limits, preemptor):
+        without = {one: tuple(way for way in ways if way not in MOVES) for one, ways in rules.methods.items()}
+        rules = replace(rules, methods={one: without[one] or ways for one, ways in rules.methods.items()})
+    return rules
 
 
 def over_limits(
@@ -184,10 +193,13 @@ def _as_victim(
     draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules, *, may_move: bool
 ) -> Victim | None:
     methods = methods_of(lease, rules)
+    in_vain = methods_in_vain(draft.state, draft.policies.limits).get(lease.id, ())
     host_id = vm.history[-1].host_id
     if vm.is_at_rest:
         return Victim(vm.id, lease.id, host_id, first)
     for method in methods[methods.index(first) :]:
+        if method in in_vain:
+            continue
         if method is PreemptionMethod.SUSPEND is not first and len(lease.vm_ids) > 1:
             # The others have another way: what rests in place must return as a whole.
             continue

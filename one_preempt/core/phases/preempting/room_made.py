@@ -194,7 +194,7 @@ def _who_could_leave(
     """Those among whom victims are chosen, and how many preemptable leases are spared, by the cause."""
     policies = draft.policies
     taking_part = frozenset(draft.busy_leases) | staying
-    rules = rules_for(draft, wanted.vms)
+    rules = rules_for(draft, wanted.lease, wanted.vms)
     possible, spared = possible_victims(draft.state, policies.limits, rules, taking_part, policies.time)
     possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
     if wanted.start_s > draft.state.now_s:
@@ -284,7 +284,7 @@ def _decide_upon(
     if wanted.start_s <= draft.state.now_s:
         leaving = [vm for victim in chosen for vm in victim.vms]
         draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
-    victims = as_victims(draft, chosen, rules_for(draft, wanted.vms))
+    victims = as_victims(draft, chosen, rules_for(draft, wanted.lease, wanted.vms))
     if isinstance(victims, Hindered):
         return victims
     draft.hold_memory_images(victims)
