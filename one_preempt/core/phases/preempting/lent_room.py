@@ -16,6 +16,7 @@ from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.promised import is_promised
 from one_preempt.core.victims import is_resting
 
 
@@ -28,11 +29,15 @@ def set_aside(draft: PlanDraft) -> list[VirtualMachine]:
 def lent_room(draft: PlanDraft, preemption: Preemption, later: Sequence[Preemption]) -> IntArray:
     """What rests on the hosts where victims of `preemption` rest, less what the `later` ones will run there.
 
-    Shape (hosts, 2): CPU in hundredths, MiB.
+    Shape (hosts, 2): CPU in hundredths, MiB. Who was promised a start was promised the room of all that rests on its
+    hosts.
 
     Those before it have taken their part in the draft already.
     """
     hosts = {victim.host_id for victim in preemption.victims if is_resting(draft.state.snapshot, victim)}
+    preemptor = draft.state.leases.get(preemption.preemptor_lease_id)
+    if preemptor is not None and is_promised(draft, preemptor):
+        hosts |= {placement.host_id for placement in preemption.placements}
     if not hosts:
         return np.zeros_like(draft.room.free)
     claimed = _still_claimed(draft, later)

@@ -16,6 +16,8 @@ from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Plac
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.lent_room import set_aside
+from one_preempt.core.phases.reservations.promised import is_promised
 
 TOLD_WITHIN_S = 60
 
@@ -162,9 +164,12 @@ def start_actions(
 ) -> list[Action]:
     """The actions that start VMs of the preemptor, once those of `after` are done.
 
-    Where a victim rests on the host oned would not find the room: it is not asked to look for it.
+    Where a victim rests on the host oned would not find the room, nor where others do whose room was promised to the
+    preemptor: it is not asked to look for it.
     """
     beside = {one.host_id for one in preemption.victims if one.method is _SUSPEND and _is_there(draft, one)}
+    if draft.in_place.vm_ids and is_promised(draft, lease):
+        beside |= {vm.host_id for vm in set_aside(draft) if vm.host_id is not None}
     reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
     actions = []
     for placement in placements:
