@@ -45,7 +45,7 @@ def doubts(settings: Settings) -> list[str]:
 def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
     given, order = settings.fair_share, settings.queue_order.casefold()
     if given != FairShareSettings() and order in SHIPPED_POLICIES["queue_order"] - {FAIR_SHARE}:
-        yield f"fair_share has no effect, for queue_order is {settings.queue_order}, not {FAIR_SHARE}"
+        yield f"fair_share has no effect, because queue_order is {settings.queue_order}, not {FAIR_SHARE}"
     elif given.shares and set(given.shares.values()) == {1.0}:
         yield "fair_share.shares has no effect: all shares in it are 1, as are those of all other groups"
     if order == FAIR_SHARE and settings.time.backfilling.casefold() == "conservative":
@@ -58,9 +58,9 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
 def _doubts_about_images(images: ImageStagingSettings, backfilling: str) -> Iterator[str]:
     yield from (f"image_staging.{doubt}" for doubt in transfer_doubts(images.transfer, acts=images.mode == "act"))
     if images.mode == "off" and images.transfer.method != "none":
-        yield "image_staging.transfer.method has no effect, for image_staging.mode is off"
+        yield "image_staging.transfer.method has no effect, because image_staging.mode is off"
     if images.mode == "off" and images.ahead_s is not None:
-        yield "image_staging.ahead_s has no effect, for image_staging.mode is off"
+        yield "image_staging.ahead_s has no effect, because image_staging.mode is off"
     elif images.ahead_s is not None and backfilling.casefold() == "none":
         yield (
             "image_staging.ahead_s is set and time.backfilling is none: nobody in the queue is promised a start, so "
@@ -117,7 +117,7 @@ def _doubts_about_places(settings: Settings) -> Iterator[str]:
         ("network", matchmaker.network_policy, matchmaker.network_rank),
     ):
         if rank and policy != "custom":
-            yield f"matchmaker.{key}_rank has no effect, for matchmaker.{key}_policy is {policy}, not custom"
+            yield f"matchmaker.{key}_rank has no effect, because matchmaker.{key}_policy is {policy}, not custom"
         elif policy == "custom" and not rank:
             yield f"matchmaker.{key}_policy is custom and matchmaker.{key}_rank is empty: all count as equal"
     if len(os.fsencode(settings.socket.path)) > LONGEST_SOCKET_PATH_BYTES:
@@ -131,8 +131,8 @@ def _doubts_about_metrics(listen: str | None) -> Iterator[str]:
     address = listening_address(listen) if listen is not None else None
     if address is not None and not ipaddress.ip_address(address[0]).is_loopback:
         yield (
-            f"metrics.listen {listen}: whoever reaches this port can read the metrics, for there are neither passwords "
-            "nor encryption; let a firewall keep it for your Prometheus"
+            f"metrics.listen {listen}: whoever reaches this port can read the metrics: there are neither passwords nor "
+            "encryption; let a firewall keep it for your Prometheus"
         )
 
 
@@ -141,7 +141,7 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
     if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
         yield f"time.promised_leases has no effect: it is for backfilling intermediate, not {time.backfilling}"
     if time.suspension == "none" and time.least_run_before_suspension_s != shipped.least_run_before_suspension_s:
-        yield "time.least_run_before_suspension_s has no effect, for time.suspension is none"
+        yield "time.least_run_before_suspension_s has no effect, because time.suspension is none"
     if time.suspension != "none" and limits.minimum_run_time_s > time.least_run_before_suspension_s:
         yield (
             f"what runs for less than limits.minimum_run_time_s ({limits.minimum_run_time_s} s) is left alone, yet may "
@@ -149,7 +149,7 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
             "time.least_run_before_suspension_s to at least the same"
         )
     if time.overrun == "preempt" and time.overrun_grace_s != shipped.overrun_grace_s:
-        yield "time.overrun_grace_s has no effect, for time.overrun is preempt: room is made once DURATION is over"
+        yield "time.overrun_grace_s has no effect, because time.overrun is preempt: room is made once DURATION is over"
     if time.overrun in ("stop", "terminate"):
         yield from (
             f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "

@@ -98,18 +98,18 @@ def lease_doubts(leases: LeaseSettings) -> Iterator[str]:
     )
     yield from (
         f"rule '{rule.name}': max_suspensions has no effect without duration_s, "
-        "for a best-effort lease without an end may be suspended any number of times"
+        "because a best-effort lease without an end may be suspended any number of times"
         for rule in leases.rules
         if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
     )
     yield from (
-        f"right '{right.name}': max_share has no effect, for max_ahead_s is 0: nothing may be reserved in advance"
+        f"right '{right.name}': max_share has no effect, because max_ahead_s is 0: nothing may be reserved in advance"
         for right in leases.rights
         if right.max_share is not None and right.max_ahead_s == 0
     )
     yield from (
         f"right '{right.name}': max_share {right.max_share:g} counts as {round(100 * right.max_share)} %, "
-        "for shares are counted in whole per cent"
+        "because shares are counted in whole per cent"
         for right in leases.rights
         if right.max_share is not None and abs(100 * right.max_share - round(100 * right.max_share)) > LEAST_PER_CENT
     )

@@ -86,7 +86,7 @@ def _store_fault(url: str, example: str) -> str:
         return ""
     host, _, file = rest.partition("?")[0].partition("/")
     if not host and file in ("", ":memory:"):
-        return f"keeps nothing, for it must be a file: write for example {example}"
+        return f"keeps nothing, because it must be a file: write for example {example}"
     if host or not PurePosixPath(file).is_absolute():
         return f"has no absolute path: write four slashes, for example {example}"
     return ""

@@ -216,7 +216,7 @@ def test_fair_share_has_its_half_life_its_shares_and_what_counts() -> None:
     [
         (
             "{fair_share: {shares: {a: 2}}}",
-            "fair_share has no effect, for queue_order is user-priority",
+            "fair_share has no effect, because queue_order is user-priority",
         ),
         ("{queue_order: fair-share, fair_share: {shares: {a: 1, b: 1.0}}}", "all shares in it are 1"),
         (

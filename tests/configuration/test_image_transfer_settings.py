@@ -70,8 +70,11 @@ def test_what_cannot_be_used_is_refused_by_name(text: str, message: str) -> None
             "mode: act, transfer: {method: command, command: {bring: [/bin/copy]}}",
             "image_staging.transfer.command.list is empty: what others remove from hosts is taken to be there still",
         ),
-        ("ahead_s: 3600", "image_staging.ahead_s has no effect, for image_staging.mode is off"),
-        ("transfer: {method: tm-cache}", "image_staging.transfer.method has no effect, for image_staging.mode is off"),
+        ("ahead_s: 3600", "image_staging.ahead_s has no effect, because image_staging.mode is off"),
+        (
+            "transfer: {method: tm-cache}",
+            "image_staging.transfer.method has no effect, because image_staging.mode is off",
+        ),
     ],
 )
 def test_what_is_probably_not_meant_is_said(text: str, doubt: str) -> None:

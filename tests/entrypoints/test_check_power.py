@@ -71,7 +71,7 @@ def answering(folder: Path, answers: dict[str, str]) -> dict[str, object]:
 
 
 def test_as_shipped_no_host_is_switched_and_that_is_said(configuration: Path) -> None:
-    assert found(configuration) == {"power": [("ok", "no host is switched, for none is handed over")]}
+    assert found(configuration) == {"power": [("ok", "no host is switched, because none is handed over")]}
 
 
 def test_advice_only_is_named(configuration: Path) -> None:

@@ -263,7 +263,7 @@ def test_a_right_that_users_could_give_themselves_is_doubted(match: str, doubted
         ("victims: {methods: {BE-SUSPENDABLE: [stop, stop]}}", ["victims.methods.BE-SUSPENDABLE lists stop twice"]),
         ("victims: {methods: {DC-NON-PREEMPTABLE: [stop]}}", ["DC-NON-PREEMPTABLE has no effect: nobody"]),
         ("victims: {methods: {BE-CANCELLABLE: [terminate], DC-MIGRATABLE: [migrate]}}", []),
-        ("matchmaker: {host_rank: FREE_CPU}", ["matchmaker.host_rank has no effect, for matchmaker.host_policy"]),
+        ("matchmaker: {host_rank: FREE_CPU}", ["matchmaker.host_rank has no effect, because matchmaker.host_policy"]),
         ("matchmaker: {datastore_policy: custom}", ["matchmaker.datastore_rank is empty: all count as equal"]),
         ("matchmaker: {host_policy: Custom, host_rank: FREE_CPU}", []),
         (f"socket: {{path: /{'x' * 103}}}", ["socket.path is longer than the 103 bytes"]),

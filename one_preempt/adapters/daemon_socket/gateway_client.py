@@ -99,8 +99,8 @@ def _demand_trusted(connection: socket.socket, path: str) -> None:
     uid = peer_user(connection)
     if uid not in (ROOT, os.geteuid(), _uid_of(OPENNEBULA_USER)):
         raise GatewayUnavailable(
-            f"at {path} listens user {uid}, who is neither root nor {OPENNEBULA_USER}: nothing is asked there, for its "
-            "answer could send your password anywhere"
+            f"at {path} listens user {uid}, who is neither root nor {OPENNEBULA_USER}: nothing is asked there, because "
+            "its answer could send your password anywhere"
         )
 
 

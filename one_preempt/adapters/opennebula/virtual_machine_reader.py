@@ -101,7 +101,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     parts = {child.tag: child for child in element}
     if parts.keys() == {"ID", NOT_SENT_MARK}:
         raise ValueError(
-            "oned cannot send it, for there is a character in it beyond the first 65,536 (an emoji?): replace what its "
+            "oned cannot send it, because it has a character beyond the first 65,536 (an emoji?): replace what its "
             "owner wrote (onevm update), or terminate it"
         )
     if parts.keys() <= {"ID", "STATE", "LCM_STATE"}:

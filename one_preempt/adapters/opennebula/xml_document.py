@@ -249,7 +249,7 @@ def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> It
     ids = sorted({piece.id for piece in pieces.suspect})
     if ids:
         named = ", ".join(map(str, ids[:MOST_NAMED])) + (", ..." if len(ids) > MOST_NAMED else "")
-        problems.append(f"{tag} {named}: left out, for the {pool} is not as oned writes it there: {WHO_DOES_IT}")
+        problems.append(f"{tag} {named}: left out, because the {pool} is not as oned writes it there: {WHO_DOES_IT}")
 
 
 def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:

@@ -134,7 +134,7 @@ class OpenNebulaZone:
                     raise _unavailable(self._transport, method, error) from None
                 untold.append(str(uid))
         problems.append(
-            "oned cannot send its accounting as a whole, for there is a character in a VM beyond the first 65,536 (an "
+            "oned cannot send its accounting as a whole, because a VM has a character beyond the first 65,536 (an "
             f"emoji?): it is read user by user, without user {', '.join(untold[:MOST_NAMED]) or '?'}"
         )
         return b"<HISTORY_RECORDS>" + b"".join(told) + b"</HISTORY_RECORDS>"

@@ -29,7 +29,7 @@ def external_stream(requests: Sequence[GatewayRequest], now_s: int, window_s: in
     asked = [float(request.size * request.duration_s) for request in sent if request.duration_s]
     if len(asked) >= LEAST_SAMPLES:
         return _stream(
-            len(sent) / since_s, asked, f"{told}; DURATION of {len(asked)}, for only {len(worked)} have ended"
+            len(sent) / since_s, asked, f"{told}; DURATION of {len(asked)}, because only {len(worked)} have ended"
         )
     return Stream(len(sent) / since_s, None, None, 0, f"{told}; {len(worked)} have ended, {len(asked)} had a DURATION")
 

@@ -119,7 +119,7 @@ def observed_stream(requests: Sequence[ServedRequest], from_s: int, window_s: in
         mean_work=math.fsum(works) / len(works),
         mean_work_squared=math.fsum(work**2 for work in works) / len(works),
         samples=len(works),
-        known_from=f"{told} that ended" if whole else f"{told} so far, for only {len(ended)} have ended",
+        known_from=f"{told} that ended" if whole else f"{told} so far, because only {len(ended)} have ended",
     )
 
 

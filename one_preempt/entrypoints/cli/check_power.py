@@ -46,7 +46,9 @@ def judge_power(settings: Settings) -> Finding:
     if power.mode == "advise" and power.hosts:
         text = f"power.mode: advise; what {power.policy} would switch is only logged"
     else:
-        text = "no host is switched" + (": power.mode is off" if power.mode == "off" else ", for none is handed over")
+        text = "no host is switched" + (
+            ": power.mode is off" if power.mode == "off" else ", because none is handed over"
+        )
     return Finding(SUBJECT, Grade.OK, text)
 
 

@@ -184,7 +184,7 @@ def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], start_s: int) -> R
     sure_s = images.now_s + others_s + own_s + rules.margin_s
     what = "its image" if len({one.image_id for one in own}) == 1 else "its images"
     if images.now_s + own_s + rules.margin_s > start_s:
-        why = f"{what} cannot be on its hosts by START {utc_text(start_s)}, for bringing them there takes {own_s} s"
+        why = f"{what} cannot be on its hosts by START {utc_text(start_s)}, because bringing them there takes {own_s} s"
     else:
         why = f"{what} cannot be on its hosts by START {utc_text(start_s)}: the link is taken by others' transfers"
     return Reason(IMAGES_LATE, f"{why}; it can surely be accepted from {utc_text(max(sure_s, start_s + 1))} on")

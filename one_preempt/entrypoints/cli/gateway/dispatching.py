@@ -226,7 +226,7 @@ def _found(account: OwnerAccount, turn: Turn, asked: AskedTerms, say: Say) -> li
         problems: list[str] = []
         found = sorted(account.submitted(turn.token, problems))
         if problems:
-            raise CloudUnavailable(f"zone {turn.zone}: {problems[0]}, for it may be one of these")
+            raise CloudUnavailable(f"zone {turn.zone}: {problems[0]}, because it may be one of these")
         if len(found) == asked.terms.size:
             say(f"its VMs are in zone {turn.zone} already")
             return found
@@ -244,7 +244,7 @@ def _found(account: OwnerAccount, turn: Turn, asked: AskedTerms, say: Say) -> li
             raise
         raise _Unknown(f"what a former attempt has left in zone {turn.zone} could not be ended: {error}") from None
     if found:
-        say(f"{len(found)} VMs of a former attempt were ended in zone {turn.zone}, for it was not complete")
+        say(f"{len(found)} VMs of a former attempt were ended in zone {turn.zone}, because it was not complete")
     return []
 
 

@@ -60,5 +60,5 @@ def _the_one_instant(naive: datetime, zone: tzinfo | None, text: str) -> datetim
         return instants[0]
     what = "happens twice" if instants else "does not exist"
     raise OnePreemptError(
-        f"{text!r} {what}, for the clocks change then: write it with an offset, as in 2026-12-01T09:00:00+01:00"
+        f"{text!r} {what}, because the clocks change then: write it with an offset, as in 2026-12-01T09:00:00+01:00"
     )
