@@ -9,10 +9,7 @@ from msgspec import Struct
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.remembered_giving_way import GivingWay
-from one_preempt.core.model.lease import PreemptionMethod
-from one_preempt.core.model.virtual_machine import VirtualMachine
-
-Leavers = tuple[tuple[VirtualMachine, PreemptionMethod], ...]
+from one_preempt.core.overhead.planning import Leaver
 
 
 class InTheWay(Struct, frozen=True):
@@ -33,7 +30,7 @@ class _Known(Struct, frozen=True):
     table: SlotTable
     number: int
     asked: InTheWay
-    leavers: Leavers
+    leavers: tuple[Leaver, ...]
 
 
 class RememberedLeavers:
@@ -42,7 +39,7 @@ class RememberedLeavers:
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
 
-    def of(self, table: SlotTable, asked: InTheWay) -> Leavers | None:
+    def of(self, table: SlotTable, asked: InTheWay) -> tuple[Leaver, ...] | None:
         """Who was found to have to leave, where that would be found again; None where it has to be looked for.
 
         `table` says what is firm; the stay has not begun.
@@ -52,7 +49,7 @@ class RememberedLeavers:
             return None
         return known.leavers if table.is_unchanged(known.number, asked.stay.host_rows) else None
 
-    def keep(self, table: SlotTable, asked: InTheWay, leavers: Leavers, leases: int) -> None:
+    def keep(self, table: SlotTable, asked: InTheWay, leavers: tuple[Leaver, ...], leases: int) -> None:
         """Remember an answer; of no more leases than twice as many as there are."""
         if len(self._known) > 2 * leases:
             self._known.clear()

@@ -22,6 +22,9 @@ from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachin
 from one_preempt.core.overhead.ccpe13 import copy_ms, live_copy_ms
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
+# A VM that leaves its host, and how.
+Leaver = tuple[VirtualMachine, PreemptionMethod]
+
 _NEW = frozenset({VmState.PENDING, VmState.HOLD})
 _SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
 _READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
@@ -43,16 +46,14 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
     return _total_s(took, exclusion) + (_again_s(vms, rates) if read else 0)
 
 
-def return_s(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
-) -> int:
+def return_s(leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion) -> int:
     """The same for VMs that run and leave now, once they come back."""
     operations = [(vm, _return_ms(vm, method, rates)) for vm, method in leaving]
     return _total_s(operations, exclusion) + _again_s([vm for vm, _ in operations], rates)
 
 
 def leave_s(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]],
+    leaving: Iterable[Leaver],
     rates: RatesByStorage,
     exclusion: Exclusion,
     at_once: int | None = None,
@@ -66,9 +67,7 @@ def leave_s(
     return max(*lanes_s, 0 if at_once is None else leave_in_turns_s(vms, rates, at_once), 0)
 
 
-def leave_in_turns_s(
-    leaving: Sequence[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, at_once: int
-) -> int:
+def leave_in_turns_s(leaving: Sequence[Leaver], rates: RatesByStorage, at_once: int) -> int:
     """The same where only so many leave `at_once`, and nothing else excludes any: at most so long, in whatever order.
 
     0 where all of them may. Who waits for whom are rows, none of which has more VMs than there are turns.
@@ -80,16 +79,12 @@ def leave_in_turns_s(
     return -(-sum(nlargest(turns, took_ms)) // MS_PER_S)
 
 
-def leave_lanes_s(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
-) -> dict[int, int]:
+def leave_lanes_s(leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion) -> dict[int, int]:
     """The same by lane: what excludes each other, host id or SHARED_STORAGE, and for how long the VMs take it."""
     return _lanes_s(_each_leaves_ms(leaving, rates), exclusion)
 
 
-def _each_leaves_ms(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage
-) -> list[tuple[VirtualMachine, int]]:
+def _each_leaves_ms(leaving: Iterable[Leaver], rates: RatesByStorage) -> list[tuple[VirtualMachine, int]]:
     """Each of them with how long it takes to leave: the VMs of a gang mostly take as long as each other."""
     took: list[tuple[VirtualMachine, int]] = []
     for (method, memory_mib, disks, datastore_id), alike in groupby(leaving, _leaves_as):
@@ -99,9 +94,7 @@ def _each_leaves_ms(
     return took
 
 
-def _leaves_as(
-    one: tuple[VirtualMachine, PreemptionMethod],
-) -> tuple[PreemptionMethod, int, tuple[Disk, ...], int | None]:
+def _leaves_as(one: Leaver) -> tuple[PreemptionMethod, int, tuple[Disk, ...], int | None]:
     vm, method = one
     return method, vm.memory_mib, vm.disks, _datastore_id(vm)
 

@@ -20,10 +20,11 @@ from one_preempt.core.matching.gang import what_it_asks
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.memory.remembered_giving_way import GivingWay
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.overhead.planning import Leaver
 from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     MatchedPromises,
@@ -194,9 +195,7 @@ def _lost_by(
     return None
 
 
-def what_it_lacks(
-    draft: PlanDraft, lease: Lease, stay: Stay, sent_out: Sequence[tuple[VirtualMachine, PreemptionMethod]] = ()
-) -> str | None:
+def what_it_lacks(draft: PlanDraft, lease: Lease, stay: Stay, sent_out: Sequence[Leaver] = ()) -> str | None:
     """Which things others have on the hosts that a lease was promised, and will not give back by then; None: none.
 
     VMs that are to be `sent_out` for it will have left. Remembered as long as nobody comes or goes there.

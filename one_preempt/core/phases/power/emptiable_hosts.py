@@ -19,7 +19,7 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.overhead.planning import Leaver, leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.move_reservations import move_reservations, reserved_only
 from one_preempt.core.phases.power.needed_hosts import NeededHosts
@@ -142,7 +142,7 @@ def _keeps_its_deadline(draft: PlanDraft, lease: Lease, vm: VirtualMachine, meth
     return end_s is not None and end_s + 2 * _takes_s(draft, [(vm, method)]) <= deadline_s
 
 
-def _takes_s(draft: PlanDraft, leaving: Sequence[tuple[VirtualMachine, PreemptionMethod]]) -> int:
+def _takes_s(draft: PlanDraft, leaving: Sequence[Leaver]) -> int:
     return leave_s(leaving, draft.rates, draft.policies.time.exclusion)
 
 

@@ -11,6 +11,7 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import VictimRules
 from one_preempt.core.model.plan import CandidateSet, Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import Leaver
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
 from one_preempt.core.phases.queue.moves import another_host, hold_target
@@ -143,7 +144,7 @@ def _without_the_slowest(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> 
     return Hindered(frozenset({slowest.lease.id}), SAVED_FOR_OTHERS)
 
 
-def leaving_of(chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
+def leaving_of(chosen: Sequence[PossibleVictim]) -> list[Leaver]:
     """The VMs of those chosen, each with how it leaves."""
     return [pair for one in chosen for pair in zip(one.vms, one.methods, strict=True)]
 

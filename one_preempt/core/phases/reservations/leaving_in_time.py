@@ -15,8 +15,7 @@ from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.memory.remembered_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import leave_in_turns_s, leave_lanes_s, leave_s
+from one_preempt.core.overhead.planning import Leaver, leave_in_turns_s, leave_lanes_s, leave_s
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, taken_by, there_at
@@ -24,7 +23,7 @@ from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_s
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.victims import undisturbed_s
 
-Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
+Leaving = Sequence[Leaver]
 # What is left of a host, by the instant from which on it is so; such an instant; and what a VM takes there.
 _Part = tuple[dict[int, list[int]], int, Sequence[int]]
 _SHUT_DOWN = frozenset({PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY})
@@ -170,7 +169,7 @@ def _savings(draft: PlanDraft, leaving: Leaving) -> list[Operation]:
     return [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
 
 
-def leaves_s(draft: PlanDraft, leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]]) -> int:
+def leaves_s(draft: PlanDraft, leaving: Iterable[Leaver]) -> int:
     """How long all of `leaving` take to leave for others, as many at once as the administrator's limit allows."""
     policies = draft.policies
     return leave_s(leaving, draft.rates, policies.time.exclusion, policies.limits.victims_in_flight)
