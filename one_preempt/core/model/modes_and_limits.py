@@ -37,7 +37,7 @@ class PreemptionLimits(Struct, frozen=True):
 
     `minimum_run_time_s`: a VM that runs for less is left alone. `cooldown_s`: a lease that was preempted is
     left alone for that long after it runs again (hysteresis). `attempts`: how often a step is issued before the
-    preemption is given up. `victim_retry_s`: how long a lease that would not leave by a method is not asked again by it.
+    preemption is given up. `victim_retry_s`: for how long a lease that would not leave by a method is not asked by it.
     """
 
     victims_in_flight: int = 8
