@@ -190,43 +190,64 @@ class _ClaimReader:
         if not own and preemption is None and not stays:
             # By far the most: somebody may be promised its room, and it was promised nothing.
             return []
-        found: list[Claim] = []
         vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
         there = [vm for vm in vms if vm.host_id is not None]
         runs = [(vm, host_id) for vm in there for host_id in self._hosts_of(vm, planned=planned)]
         arrivals = self._arrivals if planned else {}
         starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals] if arrivals else []
+        found: list[Claim] = []
         if runs or starts:
-            leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
-            until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
-            overstays = self._overruns_stay and may_overstay(self._recount, lease)
-            if overstays:
-                found += self._claims_on((*runs, *starts), self._now_s, leaves_s)
-            elif not may_give_way(self._recount, lease):
-                found += self._claims_on((*runs, *starts), self._now_s, until_s)
-            elif self._best_effort_stays and not has_outlived_its_duration(lease, self._now_s):
-                resting = self._recount.books.resting_ids
-                stay = [(vm, host_id) for vm, host_id in (*runs, *starts) if vm.id not in resting]
-                found += self._until_preempted(stay, until_s, planned=planned)
-            rest = {vm.id for vm in vms if vm.host_id is None and vm.id not in arrivals}
+            found, until_s = self._claims_of_run(lease, runs, starts, own, planned=planned)
+            rest = [vm for vm in vms if vm.host_id is None and vm.id not in arrivals]
             if rest:
-                # Not all of the gang is there: its slots are still to come, and what has begun of them for the rest.
+                # Not all of the gang is there: its slots are still to come for the others.
                 until_s = self._now_s
-                begun = [slot for slot in self._standing(lease, own) if slot.start_at_s < self._now_s]
-                begun = begun if lease.state in STARTS_IN_PART else []
-                found += [claim for slot in begun for claim in self._claims_of_slot(slot, vms) if claim.vm.id in rest]
+                found += self._begun_without(lease, rest, own, vms)
         elif there:
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
             until_s = self._now_s + 1
         elif preemption is not None:
             until_s = None
-            found += self._claims_of_preemptor(lease, preemption, own, planned=planned)
+            found = self._claims_of_preemptor(lease, preemption, own, planned=planned)
         else:
             until_s = 0
         for slot in self._standing(lease, own):
             if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
                 found += self._claims_of_slot(slot, vms)
         return found
+
+    def _claims_of_run(
+        self,
+        lease: Lease,
+        runs: Sequence[tuple[VirtualMachine, int]],
+        starts: Sequence[tuple[VirtualMachine, int]],
+        own: Sequence[Reservation],
+        *,
+        planned: bool,
+    ) -> tuple[list[Claim], int | None]:
+        """What it claims where it runs or starts, with the hosts' ids, and until when it is there."""
+        where = (*runs, *starts)
+        leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
+        until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
+        if self._overruns_stay and may_overstay(self._recount, lease):
+            return self._claims_on(where, self._now_s, leaves_s), until_s
+        if not may_give_way(self._recount, lease):
+            return self._claims_on(where, self._now_s, until_s), until_s
+        if self._best_effort_stays and not has_outlived_its_duration(lease, self._now_s):
+            resting = self._recount.books.resting_ids
+            stay = [(vm, host_id) for vm, host_id in where if vm.id not in resting]
+            return self._until_preempted(stay, until_s, planned=planned), until_s
+        return [], until_s
+
+    def _begun_without(
+        self, lease: Lease, rest: Sequence[VirtualMachine], own: Sequence[Reservation], vms: Sequence[VirtualMachine]
+    ) -> list[Claim]:
+        """What the `rest` of its VMs, which are on no host yet, claim of slots that have begun already."""
+        if lease.state not in STARTS_IN_PART:
+            return []
+        begun = [slot for slot in self._standing(lease, own) if slot.start_at_s < self._now_s]
+        rest_ids = {vm.id for vm in rest}
+        return [claim for slot in begun for claim in self._claims_of_slot(slot, vms) if claim.vm.id in rest_ids]
 
     def _standing(self, lease: Lease, own: Sequence[Reservation]) -> Sequence[Reservation]:
         """Those of its slots that are judged: what is booked anew beside an overrun may hope for its end."""
