@@ -65,6 +65,19 @@ def test_a_preemptor_is_asked_about_with_what_is_free_preemptable_and_bootable()
     assert all(play.host_of(vm) is not None for vm in vms)
 
 
+def test_who_has_one_of_three_hosts_woken_has_two_leave_once_it_is_up_and_not_all_three_before() -> None:
+    play, _ = a_play(4, floor=3)
+    play.until(lambda: len(play.asleep()) == 1)
+    [sleeping] = play.asleep()
+    victims = [running(play), running(play), running(play)]
+    gang = [play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", NAME = "wide", SIZE = "3"') for _ in range(3)]
+    play.until(lambda: play.is_coming(sleeping))
+    play.pass_time(BOOT_S - 10)
+    assert all(play.host_of(vm) is not None for vm in victims)
+    play.until(lambda: all(play.host_of(vm) is not None for vm in gang), at_most_s=60)
+    assert sum(play.host_of(vm) is not None for vm in victims) == 1
+
+
 def test_several_vms_on_a_host_are_one_node() -> None:
     play, asked = a_play(3)
     play.until(lambda: len(play.asleep()) == 3)

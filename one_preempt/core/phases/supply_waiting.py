@@ -38,6 +38,9 @@ from one_preempt.core.phases.reservations.room_ahead import gang_demand
 from one_preempt.core.phases.reservations.stays import takes_s
 from one_preempt.core.phases.room_wanted import RoomWanted
 
+# So long after the end of its boot, with the look at its power before, a host is enabled and seen at the latest.
+SEEN_WITHIN_S = 60
+
 
 def supply_waiting(draft: PlanDraft) -> None:
     """Wake hosts for what was just promised some, for who would preempt instead, and for the queue."""
@@ -66,7 +69,10 @@ def supply_waiting(draft: PlanDraft) -> None:
 
 
 def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
-    """It preempts nobody while hosts come that it fits on, or where the policy wakes some for it."""
+    """It preempts nobody while hosts come that it fits on, or where the policy wakes some for it.
+
+    What it needs beside these it takes from others once they are up: fewer have to leave then.
+    """
     if power.to_come is None:
         return
     up_by_s = power.latest_up_s
@@ -75,13 +81,21 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
         _waits_for_hosts(draft, lease)
         return
     asked = ask(draft, power, Occasion.ARRIVAL, request_at(draft, lease, up_by_s, vms))
-    if not asked.rows_to_wake:
+    nodes = asked.question.nodes
+    some_come = nodes.booting > 0 and _came_a_boot_ago_at_most(power, lease)
+    if not asked.rows_to_wake and not some_come:
         return
     decision = power.rules.policy.decide(asked.question)
-    if power.wake_some(asked.rows_to_wake, decision.wake, f"{lease.label} waits for room") or (
-        decision.wake and _others_boot(power)
-    ):
+    is_enough = nodes.free + decision.preempt + decision.wake >= asked.question.nodes_asked
+    woken = power.wake_some(asked.rows_to_wake, decision.wake, f"{lease.label} waits for room")
+    if woken or (decision.wake and _others_boot(power)) or (some_come and is_enough):
         _waits_for_hosts(draft, lease)
+
+
+def _came_a_boot_ago_at_most(power: PowerDraft, lease: Lease) -> bool:
+    """Whoever has waited for longer than hosts boot waits for no part of what it needs: others may get that."""
+    boots_s = [power.rules.power_of(power.host(row)).boot_s for row in np.flatnonzero(power.coming).tolist()]
+    return power.now_s < lease.arrived_at_s + max(boots_s, default=0) + SEEN_WITHIN_S
 
 
 def _others_boot(power: PowerDraft) -> bool:
