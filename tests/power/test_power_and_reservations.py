@@ -558,3 +558,19 @@ def test_it_sleeps_through_no_quiet_hours_that_it_would_be_woken_in() -> None:
     play.pass_time(start_s - 600 - play.cloud.clock.now_s())
     assert play.asleep() == []
     assert starts_after_s(play, leases, start_s)[-1] <= 15
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP"])
+def test_for_a_slot_before_a_deadline_no_host_is_woken_where_one_that_is_on_has_room(policy: str) -> None:
+    """When it was accepted all slept, and it was promised the second; somebody has had the first woken since."""
+    play = all_asleep(2, policy)
+    now_s = play.cloud.clock.now_s()
+    times = f'START = "{_instant(now_s + 1200)}", DEADLINE = "{_instant(now_s + 3600)}"'
+    lease = play.submit(1, f'TYPE = "DC-NON-PREEMPTABLE", {times}, DURATION = "00:10:00"')
+    play.cycle()
+    assert verdict(play, lease) is Verdict.ACCEPTED
+    template = 'CPU = "1"\nMEMORY = "512"\nSCHED_REQUIREMENTS = "ID = 0"\n'
+    play.cloud.add_vms(play.user(LOCALS), template, 1, hold=False)
+    play.until(lambda: is_running(play, lease))
+    assert play.cloud.clock.now_s() - now_s <= 1210
+    assert (play.host_of(lease), play.machines.boots) == (0, 1)

@@ -87,10 +87,19 @@ def _still_needed(
     draft: PlanDraft, power: PowerDraft, lease: Lease, stays: Sequence[Stay], rows: Sequence[int]
 ) -> Sequence[int]:
     """Those of the promised rows that must be woken: fewer where there is room on hosts that are on by now."""
-    if len(stays) > 1 or stays[0].vm_ids or not has_exact_start(draft, lease) or not power.asks_policy():
+    if len(stays) > 1 or stays[0].vm_ids or not power.asks_policy():
         return rows
     request = request_at(draft, lease, stays[0].start_s)
     before = draft.timeline.withdraw(lease.id)
+    if not has_exact_start(draft, lease):
+        # No policy has a say in a slot before a DEADLINE: no host is woken for it if there is room for it as it is.
+        is_ahead = request.start_s > power.now_s
+        stay = _fitted(draft, power, request, (), preempting=False) if is_ahead else None
+        if stay is None or not _leave_in_time(draft, lease, stay):
+            draft.timeline.hold(before)
+            return rows
+        book(draft, lease, [stay])
+        return ()
     asked = ask(draft, power, Occasion.DUE, request)
     decision = power.rules.policy.decide(asked.question)
     chosen = [row for row in power.economical(rows) if row in asked.rows_to_wake][: decision.wake]
