@@ -63,7 +63,11 @@ class PoolSnapshot(Struct, frozen=True):
         return not self.version.startswith("6.")
 
     @property
-    def own_disks_ids(self) -> frozenset[int]:
-        """The system datastores that lie on each host's own disks: what leaves a host is copied from there."""
-        stores = self.datastores.values()
-        return frozenset([one.id for one in stores if one.type is DatastoreType.SYSTEM and not one.shared])
+    def own_disks_ids(self) -> frozenset[int | None]:
+        """The system datastores that lie on each host's own disks: what leaves a host is copied from there.
+
+        None is among them, which stands for one that is not known yet, if all of them are such.
+        """
+        of_vms = [one for one in self.datastores.values() if one.type is DatastoreType.SYSTEM]
+        on_hosts = [one.id for one in of_vms if not one.shared]
+        return frozenset((*on_hosts, None) if on_hosts and len(on_hosts) == len(of_vms) else on_hosts)

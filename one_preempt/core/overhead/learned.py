@@ -50,13 +50,13 @@ _Samples = dict[OverheadKind, tuple[int, ...]]
 class LearnedRates(Struct, frozen=True):
     """`configured`, refined: `anywhere` by all observations, `by_storage` by those of each system datastore.
 
-    `not_shared` are the system datastores that lie on the hosts' own disks.
+    `not_shared` are the system datastores that lie on the hosts' own disks; with None, so does what is not known yet.
     """
 
     configured: OverheadRates
     anywhere: OverheadRates
     by_storage: Mapping[int, OverheadRates] = field(default_factory=dict)
-    not_shared: frozenset[int] = frozenset()
+    not_shared: frozenset[int | None] = frozenset()
 
     def at(self, datastore_id: int | None) -> OverheadRates:
         """The rates on one storage; where it is not known yet, of all storages together."""
@@ -80,7 +80,7 @@ class Learner:
         self,
         observations: tuple[ObservedOverhead, ...],
         configured: OverheadRates,
-        not_shared: frozenset[int] = frozenset(),
+        not_shared: frozenset[int | None] = frozenset(),
     ) -> LearnedRates:
         """As `learn` says; the same object where it says the same as the last time."""
         if self._rates is None or self._from != (observations, configured):

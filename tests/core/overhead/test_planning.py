@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,6 +12,7 @@ from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.overhead.planning import leave_s, return_s, start_s
 from one_preempt.core.overhead.rates import OverheadRates
 from tests.core.matching.small_cloud import vm
+from tests.scenario_reader import snapshot_of
 
 # A VM of 1024 MiB is saved in 10 s and read back in 100 s; a lease is scheduled again in 2 s, rounded up.
 MODEL = OverheadRates(
@@ -92,6 +95,15 @@ def test_what_lies_on_its_hosts_own_disks_is_copied_when_it_leaves_and_when_it_r
     leaving = [(on_own_disks(1), method)]
     assert leave_s(leaving, COPIED, SHARED) == leave_s(leaving, AS_SHARED, SHARED) + of_it_copying_s == leaves_s
     assert return_s(leaving, COPIED, SHARED) == return_s(leaving, AS_SHARED, SHARED) + of_that_copying_s == returns_s
+
+
+@pytest.mark.parametrize(("shared", "copying_s"), [((True, False), 0), ((False, False), 12), ((True, True), 0)])
+def test_what_waits_is_copied_too_if_there_are_no_storages_but_on_hosts(shared: Sequence[bool], copying_s: int) -> None:
+    stores = {number: {"shared": is_shared} for number, is_shared in enumerate(shared, OWN_DISKS)}
+    snapshot = snapshot_of({"hosts": {0: {}}, "datastores": stores, "vms": {}})
+    rates = replace(COPIED, not_shared=snapshot.own_disks_ids)
+    waiting = [(replace(on_own_disks(1), history=()), PreemptionMethod.STOP)]
+    assert leave_s(waiting, rates, SHARED) == leave_s(waiting, AS_SHARED, SHARED) + copying_s
 
 
 @pytest.mark.parametrize(
