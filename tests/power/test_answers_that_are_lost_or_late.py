@@ -256,6 +256,8 @@ def test_a_vm_that_comes_before_a_host_was_disabled_is_placed_there(attempts: in
     play.until(lambda: play.host_of(vm) == 0, at_most_s=2)
     play.pass_time(30)
     assert (play.phase(0), play.cloud.hosts[0].state) == (PowerPhase.AWAKE, HostState.MONITORED)
+    (known,) = play.store.power_sequences()
+    assert known.reason_text.endswith("it is left on")
 
 
 @pytest.mark.parametrize(("attempts", "outcome"), NOT_DISABLED)

@@ -15,7 +15,7 @@ from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come
-from one_preempt.core.host_power.phase_transitions import given_up, to_be_woken
+from one_preempt.core.host_power.phase_transitions import entered, given_up, to_be_woken
 from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
@@ -387,6 +387,6 @@ def power_step(
     )
 
 
-def withdrawn(sequence: PowerSequence, now_s: int) -> PowerSequence:
+def withdrawn(sequence: PowerSequence, now_s: int, code: str, text: str) -> PowerSequence:
     """The sequence of a host on which no call was made yet, back at AWAKE: it stays on."""
-    return replace(sequence, phase=PowerPhase.AWAKE, since_s=now_s, attempts=0, outcome=None, emptied_vm_ids=())
+    return entered(sequence, PowerPhase.AWAKE, now_s, code, text)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from one_preempt.core.host_power.phase_transitions import given_up, is_told_no_more
+from one_preempt.core.host_power.phase_transitions import IN_USE, given_up, is_told_no_more
 from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
@@ -116,7 +116,8 @@ def continue_power(draft: PlanDraft) -> None:
             wanted, current = False, _undone(sequence, power.now_s, "it was promised, and is needed soon")
         elif host_id in taken:
             # Where it may be disabled yet, by a call that nobody has answered, it stays ours: it is enabled again then.
-            wanted, current = False, sequence if sequence.attempts else withdrawn(sequence, power.now_s)
+            text = "a VM is on it, or comes to it: it is left on"
+            wanted, current = False, sequence if sequence.attempts else withdrawn(sequence, power.now_s, IN_USE, text)
         else:
             current = sequence
         power.write(current)
@@ -170,7 +171,7 @@ def _taken_meanwhile(draft: PlanDraft, power: PowerDraft) -> set[int]:
 def _undone(sequence: PowerSequence, now_s: int, why: str) -> PowerSequence:
     """What is not wanted any more, and did not take the host's power yet, is taken back."""
     if sequence.phase is PowerPhase.DISABLING and sequence.attempts == 0:
-        return withdrawn(sequence, now_s)
+        return withdrawn(sequence, now_s, "unwanted", why)
     return given_up(sequence, now_s, "unwanted", why) if can_turn_back(sequence) else sequence
 
 
