@@ -206,6 +206,18 @@ def test_waits_are_drawn_in_a_unit_of_their_size(lasts_s: int, unit: str, tmp_pa
     assert f">{unit}</text>" in (tmp_path / "pictures" / "waits.svg").read_text()
 
 
+def test_hosts_on_which_nothing_ever_ran_have_their_row(tmp_path: Path) -> None:
+    swf(tmp_path)
+    # The last one is too small for any VM.
+    scenario = tmp_path / "unlike.yaml"
+    scenario.write_text(
+        SCENARIO.replace("{count: 4, cpu: 1, memory_mib: 1024}", "{count: 4}, {count: 1, memory_mib: 9}")
+    )
+    assert run(scenario, "--plots", tmp_path / "pictures").exit_code == 0
+    drawn = (tmp_path / "pictures" / "hosts-0-moml.svg").read_text()
+    assert all(f">host {number}</text>" in drawn for number in range(5))
+
+
 def test_what_differs_between_seeds_is_told_of_all_of_them(tmp_path: Path) -> None:
     path = tmp_path / "drawn.yaml"
     path.write_text(

@@ -127,7 +127,7 @@ def simulate_command(
     if records is not None:
         records.write_bytes(b"".join(record_lines(runs)))
     if plots is not None:
-        write_pictures(runs, plots)
+        write_pictures(chosen, runs, plots)
     if html_file is not None:
         html_file.write_text(report(chosen, runs), encoding="utf-8")
     if as_json:

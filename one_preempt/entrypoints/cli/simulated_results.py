@@ -176,7 +176,7 @@ def _compared(runs: Sequence[Run]) -> list[ComparedFigure]:
     return compare([[run.played.figures.flat() for run in of_variant] for of_variant in by_variant(runs).values()])
 
 
-def pictures(runs: Sequence[Run]) -> dict[str, str]:
+def pictures(study: Study, runs: Sequence[Run]) -> dict[str, str]:
     """SVG by the name of its file: the figures side by side, how waits are spread, and for each run the hosts."""
     variants = by_variant(runs)
     drawn = {}
@@ -186,11 +186,12 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
             unit = f"{row.title} ({row.unit})" if row.unit else row.title
             drawn[row.key.split(".")[0]] = bar_chart(row.title, unit, bars, _LEAST.get(row.key, 0.0))
     drawn["waits"] = _waits(variants)
+    hosts = sum(machines.count for machines in study.site.hosts)
     for number, (label, of_variant) in enumerate(variants.items()):
         title = f"Hosts under {label}"
         if len(of_variant) > 1:
             title += f", seed {of_variant[0].seed} alone, the first of {len(of_variant)}"
-        drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(title, of_variant[0])
+        drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(title, hosts, of_variant[0])
     return drawn
 
 
@@ -205,10 +206,9 @@ def _waits(variants: Mapping[str, Sequence[Run]]) -> str:
     return histogram("How long requests waited", unit, waits)
 
 
-def _gantt(title: str, run: Run) -> str:
-    seen, result = run.played.seen, run.played.result
-    hosts = max((stay.host_id for stay in seen.stays), default=0) + 1
-    return gantt_chart(title, hosts, seen.stays, result.ended_at_ms, _request_of_vm(run))
+def _gantt(title: str, hosts: int, run: Run) -> str:
+    """All hosts, those on which nothing ever ran as well: runs are compared by how many are idle."""
+    return gantt_chart(title, hosts, run.played.seen.stays, run.played.result.ended_at_ms, _request_of_vm(run))
 
 
 def _request_of_vm(run: Run) -> Callable[[int], int]:
@@ -222,10 +222,10 @@ def _file_name(label: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in label.lower())
 
 
-def write_pictures(runs: Sequence[Run], folder: Path) -> None:
+def write_pictures(study: Study, runs: Sequence[Run], folder: Path) -> None:
     """One SVG file a picture."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, svg in pictures(runs).items():
+    for name, svg in pictures(study, runs).items():
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
@@ -239,6 +239,6 @@ def report(study: Study, runs: Sequence[Run]) -> str:
         [
             html_list([*steps, *(f"left out: {note}" for note in notes_of(runs)), *doubts_of(study, runs)]),
             html_table(_how_many(runs), ("", *labels), rows),
-            *pictures(runs).values(),
+            *pictures(study, runs).values(),
         ],
     )
