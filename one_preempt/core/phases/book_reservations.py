@@ -21,7 +21,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.images.promised_images import images_first, why_not_staged
+from one_preempt.core.phases.images.promised_images import host_orders, why_not_staged
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.reservations.answers import accept, turn_down
 from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
@@ -135,23 +135,29 @@ def _tried_at(
 
     At last where nobody has to who would be late. With them the table that says what is free.
     """
+    everybody = draft.timeline.all_stays.table
     with no_overrun_giving_way(draft, lease) as is_any:
-        beside = _fit_at(draft, lease, demand, draft.timeline.all_stays.table, start_at_s, end_at_s) if is_any else None
-    if beside is not None:
-        yield draft.timeline.all_stays.table, beside
+        beside = list(_fits_at(draft, lease, demand, everybody, start_at_s, end_at_s)) if is_any else []
+    for rows in beside:
+        yield everybody, rows
     tables, rows = tables_for(draft, lease), None
     for table in tables:
-        rows = _fit_at(draft, lease, demand, table, start_at_s, end_at_s)
-        yield table, rows
+        for rows in _fits_at(draft, lease, demand, table, start_at_s, end_at_s):
+            yield table, rows
     if lease.preempts and rows is not None:
         yield tables[-1], beside_late_leavers(draft, lease, demand, start_at_s, end_at_s)
 
 
-def _fit_at(
+def _fits_at(
     draft: PlanDraft, lease: Lease, demand: GangDemand, table: SlotTable, start_s: int, end_s: int | None
-) -> tuple[int, ...] | None:
-    """Hosts for it, those first to which its images need not be brought."""
-    return table.fit_at(images_first(draft, draft.members(lease), demand, table, start_s, end_s), start_s, end_s)
+) -> Iterator[tuple[int, ...] | None]:
+    """Hosts for it, those first to which its images need not be brought; others where these may keep too little."""
+    found: set[tuple[int, ...] | None] = set()
+    for ordered in host_orders(draft, draft.members(lease), demand, table, start_s, end_s):
+        rows = table.fit_at(ordered, start_s, end_s)
+        if rows not in found:
+            found.add(rows)
+            yield rows
 
 
 def _too_late(needed_s: int) -> Reason:

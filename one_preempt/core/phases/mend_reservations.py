@@ -9,7 +9,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.images.promised_images import images_first, may_be_staged
+from one_preempt.core.phases.images.promised_images import host_orders, may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.starts import is_refused_for_long
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
@@ -65,8 +65,12 @@ def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_
     end_at_s = expected_end_s(draft, lease, vms, start_at_s)
     before = draft.timeline.withdraw(lease.id)
     unstaged: Stay | None = None
-    for table in tables_for(draft, lease):
-        first = images_first(draft, vms, demand, table, start_at_s, end_at_s)
+    ordered = (
+        (table, one)
+        for table in tables_for(draft, lease)
+        for one in host_orders(draft, vms, demand, table, start_at_s, end_at_s)
+    )
+    for table, first in ordered:
         rows = table.fit_at(first, start_at_s, end_at_s)
         if rows is None:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -87,6 +87,24 @@ def brought_for(draft: PlanDraft, vm: VirtualMachine) -> tuple[CopiedImage, ...]
     )
 
 
+def host_orders(
+    draft: PlanDraft,
+    vms: Sequence[VirtualMachine],
+    demand: GangDemand,
+    table: SlotTable,
+    start_s: int,
+    end_s: int | None,
+) -> Iterator[GangDemand]:
+    """The same demand in the orders in which hosts are to be tried: as `images_first`, and then, where what hosts keep
+    is limited, first those that surely have room for its images beside those of others."""
+    first = images_first(draft, vms, demand, table, start_s, end_s)
+    yield first
+    roomy = None if first is demand else _rows_with_pool_room(draft, vms)
+    if roomy is not None and not roomy.all():
+        order = np.arange(len(roomy)) if first.host_order is None else first.host_order
+        yield replace(first, host_order=np.concatenate([order[roomy[order]], order[~roomy[order]]]))
+
+
 def images_first(
     draft: PlanDraft,
     vms: Sequence[VirtualMachine],
@@ -133,6 +151,31 @@ def _there_by(draft: PlanDraft, images: ImageDraft, image_id: int, start_s: int)
         return there | set(images.in_time.come_by(image_id, start_s))
     planned = images.plan_of(promised).transfers
     return there | {one.host_id for one in planned if one.image_id == image_id and one.needed_s <= start_s}
+
+
+def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray | None:
+    """The rows of the hosts that may keep all images of VMs beside all that is promised there, whenever that comes and
+    goes; shape (H,). None where there is no limit."""
+    images = draft.images
+    if images is None or images.rules.pool_mib is None:
+        return None
+    kept = {place: _held_mib(images, place) for place in in_use_until(draft, images)}
+    for record in bringing(images.known):
+        kept[record.order.image_id, record.order.host_id] = record.order.size_mib
+    for of_lease in promised_needs(draft, images).values():
+        kept.update((one.place, max(one.size_mib, kept.get(one.place, 0))) for one in of_lease)
+    kept_mib: dict[int, int] = {}
+    for (_, host_id), size_mib in kept.items():
+        kept_mib[host_id] = kept_mib.get(host_id, 0) + size_mib
+    wanted = {image.id: image.size_mib for vm in vms for image in brought_for(draft, vm)}
+    return np.array(
+        [
+            kept_mib.get(host.id, 0) + sum(mib for image_id, mib in wanted.items() if (image_id, host.id) not in kept)
+            <= images.rules.pool_mib
+            for host in draft.state.hosts.hosts
+        ],
+        dtype=np.bool_,
+    )
 
 
 def receiving_rows(draft: PlanDraft, images: ImageDraft) -> Mapping[int, int]:
@@ -196,9 +239,8 @@ def _surely_has_pool_room(draft: PlanDraft, images: ImageDraft, own: Sequence[Im
     if pool_mib is None:
         return True
     others_mib: dict[int, int] = {}
-    for image_id, host_id in in_use_until(draft, images):
-        of_image = [one.size_mib for one in images.known.held[host_id].images if one.image_id == image_id]
-        others_mib[host_id] = others_mib.get(host_id, 0) + sum(of_image)
+    for place in in_use_until(draft, images):
+        others_mib[place[1]] = others_mib.get(place[1], 0) + _held_mib(images, place)
     for record in bringing(images.known):
         host_id = record.order.host_id
         others_mib[host_id] = others_mib.get(host_id, 0) + record.order.size_mib
@@ -232,6 +274,11 @@ def _lacks_pool_room(
     host = draft.state.snapshot.hosts[worse[0]]
     text = f"its images do not fit on host {host.name} beside those of others: {rules.pool_mib} MiB may be kept there"
     return Reason(IMAGES_WITHOUT_ROOM, text)
+
+
+def _held_mib(images: ImageDraft, place: Place) -> int:
+    """What an image takes on a host of which something is held."""
+    return sum(one.size_mib for one in images.known.held[place[1]].images if one.image_id == place[0])
 
 
 def in_use_until(draft: PlanDraft, images: ImageDraft) -> dict[Place, int]:
