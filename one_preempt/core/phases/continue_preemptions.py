@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, may_be_sent_out, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
@@ -50,11 +51,13 @@ def continue_preemptions(draft: PlanDraft) -> None:
     in_turn = sorted(draft.state.preemptions, key=lambda one: not _has_begun(draft, one.preemption))
     for number, open_preemption in enumerate(in_turn):
         later = [one.preemption for one in in_turn[number + 1 :]]
-        with draft.room.beside(lent_room(draft, open_preemption.preemption, later)):
-            _continue(draft, open_preemption)
+        lent = lent_room(draft, open_preemption.preemption, later)
+        with draft.room.beside(lent):
+            _continue(draft, open_preemption, lent)
 
 
-def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
+def _continue(draft: PlanDraft, open_preemption: OpenPreemption, lent: IntArray) -> None:
+    """`lent` is the room of what rests on its hosts, as long as it goes on."""
     preemption = open_preemption.preemption
     if not draft.state.mistaken_lease_ids.isdisjoint((preemption.preemptor_lease_id, *preemption.victim_lease_ids)):
         draft.ended.append(give_up(preemption, "vm-is-another", "another VM has the id of one of its VMs by now"))
@@ -69,7 +72,7 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         end = obstacle_of(draft, open_preemption, outstanding)
         if end is None and not is_due(draft, lease):
             end = _prepare(draft, preemption, lease, outstanding)
-        elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease, outstanding):
+        elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease, outstanding, lent):
             # It has its room already: none is to be given back.
             return
         elif end is None and outstanding:
@@ -92,7 +95,9 @@ def _is_leaving(draft: PlanDraft, victim: Victim) -> bool:
     return vm is not None and not may_be_sent_out(vm)
 
 
-def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> bool:
+def _starts_elsewhere(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim], lent: IntArray
+) -> bool:
     """Nobody has to leave any more, and nobody was told to yet, or all are seen to; it starts where there is room now.
 
     Of a gang that leaves nobody is left behind.
@@ -101,13 +106,12 @@ def _starts_elsewhere(draft: PlanDraft, preemption: Preemption, lease: Lease, ou
     has_begun = _has_begun(draft, preemption)
     if has_begun and not all(_is_leaving(draft, victim) for victim in outstanding):
         return False
-    if any(is_resting(draft.state.snapshot, victim) for victim in preemption.victims):
-        # The room of these is there only as long as the preemption goes on.
-        return False
     if not all(vm.may_be_deployed for vm in vms) or hindrance_of(draft, lease, vms) is not None:
         return False
     meanwhile = "those who leave for it are still there" if has_begun else "nobody has been told to leave yet"
-    placed = placed_anywhere(draft, lease, vms, outstanding)
+    with draft.room.beside(-lent):
+        # Nothing is lent to it any more once its preemption is over.
+        placed = placed_anywhere(draft, lease, vms, outstanding)
     if isinstance(placed, Unplaced):
         return False
     draft.ended.append(give_up(preemption, "room-elsewhere", f"there is room for it by now, and {meanwhile}"))
