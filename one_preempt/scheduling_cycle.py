@@ -94,7 +94,7 @@ class SchedulingCycle:
             if around.enactor is not None
             else None
         )
-        self._is_unanswered = False
+        self._silence: CloudUnavailable | None = None
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder = around.power, around.recorder
         self._images = around.images
@@ -119,7 +119,7 @@ class SchedulingCycle:
         # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
-        self._is_unanswered = False
+        self._silence = None
         self._leaps.look(self._clock.now_s())
         instants = self._events.take_instants() if self._events is not None else {}
         # A front-end that follows hands every reading on to the one that leads: it is asked for that alone.
@@ -157,9 +157,11 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state)
-        if self._is_unanswered:
+        if self._silence is not None:
             self._last = self._memory = None
             self._step_down()
+            if not (results or powered):
+                raise self._silence
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return CycleReport(
             raft_state=snapshot.raft_state,
@@ -281,11 +283,11 @@ class SchedulingCycle:
 
         Where there is no answer none is sent in this cycle, and at its end another front-end's daemon may go on.
         """
-        if not self._is_unanswered:
+        if self._silence is None:
             try:
                 return _leads(self._reader.read_raft_state())
-            except CloudUnavailable:
-                self._is_unanswered = True
+            except CloudUnavailable as error:
+                self._silence = error
         return False
 
     def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:

@@ -302,6 +302,25 @@ def test_oned_that_does_not_say_who_leads_after_a_call_without_an_answer_is_sent
     assert cycle.memory is None
 
 
+def test_a_cycle_in_which_oned_falls_silent_before_any_call_has_failed_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud, around = Cloud(one_vm_a_host(range(3))), FakeSurroundings({})
+    cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
+    answers = iter((RaftState.LEADER,))
+
+    def falls_silent() -> RaftState:
+        for answer in answers:
+            return answer
+        raise CloudUnavailable("no complete answer in time")
+
+    monkeypatch.setattr(cloud, "read_raft_state", falls_silent)
+    with pytest.raises(CloudUnavailable, match="no complete answer"):
+        cycle.run()
+    assert not store.writes
+    assert [told for told in around.told if told.startswith("deploy")] == []
+
+
 def test_two_vms_that_are_never_answered_about_keep_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     around, clock = FakeSurroundings({}), FixedClock(NOW_S)
     cycle, _ = cycle_on(Cloud(one_vm_a_host(range(4))), around, clock)
