@@ -24,12 +24,15 @@ class AnotherZone(CloudUnavailable):
 class SeenZone(Struct, frozen=True):
     """A zone's hosts that take VMs, and the VMs of which a part of a stay lies in the window that was asked for.
 
-    `problems` are sentences about what could not be read.
+    `problems` are sentences about what could not be read. `is_disabled`: nothing can be created there now.
+    `hosts_offline`: so many hosts do not tell what they have, for they are asleep, or put away by an administrator.
     """
 
     hosts: tuple[HostRoom, ...]
     runs: tuple[VmRun, ...]
     problems: tuple[str, ...] = ()
+    is_disabled: bool = False
+    hosts_offline: int = 0
 
 
 class ZoneWatcher(Protocol):

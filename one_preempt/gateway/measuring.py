@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.gateway.external_stream import external_stream
 from one_preempt.core.gateway.requests import GatewayRequest
@@ -13,6 +14,11 @@ from one_preempt.core.gateway.streams import GivenStream, ZoneMeasure, measured,
 from one_preempt.core.gateway.vm_runs import Counted, VmRun, by_token
 from one_preempt.core.workload_allocation.policy import AllocationPolicy
 from one_preempt.gateway_ports import SeenZone
+
+OFFLINE_UNCOUNTED = (
+    "hosts that are OFFLINE do not tell what they have, and do not count: if they sleep until they are needed, write "
+    "the elements of this zone into gateway.zones"
+)
 
 
 class ZoneGiven(Struct, frozen=True):
@@ -44,12 +50,14 @@ class Look(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def looked(seen: SeenZone, tokens: Mapping[str, int], rules: MeasuringRules, now_s: int) -> Look:
-    """From what was seen of a zone; `tokens` tells external VMs from those of its own users."""
+def looked(name: str, seen: SeenZone, tokens: Mapping[str, int], rules: MeasuringRules, now_s: int) -> Look:
+    """From what was seen of the zone of this name; `tokens` tells external VMs from those of its own users."""
     local, external = by_token(seen.runs, tokens)
     runs = [run for of_request in external.values() for run in of_request]
     measure = measured(seen.hosts, local, rules.counted, now_s, rules.window_s, runs)
-    return Look(measure, external, seen.problems)
+    given = next((zone.elements for zone in rules.zones if zone.name == name), None)
+    uncounted = (OFFLINE_UNCOUNTED,) if seen.hosts_offline and given is None else ()
+    return Look(replace(measure, is_disabled=seen.is_disabled), external, (*seen.problems, *uncounted))
 
 
 def question(
@@ -71,10 +79,11 @@ def question(
             loads.append(ZoneLoad(zone.name, 1.0, why_not=away.get(zone.name, "it was not measured yet")))
             continue
         if zone.elements is not None:
-            measure = ZoneMeasure(
-                measure.measured_at_s, measure.window_s, zone.elements, 0.0, measure.speed_ghz, measure.local
-            )
-        loads.append(ZoneLoad(zone.name, speeds[zone.name], measure, with_given(measure.local, zone.local)))
+            measure = replace(measure, elements=zone.elements, standing=0.0)
+        local = with_given(measure.local, zone.local)
+        loads.append(
+            ZoneLoad(zone.name, speeds[zone.name], measure, local, "it is disabled" if measure.is_disabled else "")
+        )
     external = with_given(external_stream(requests, now_s, rules.window_s), rules.external)
     return Question(tuple(loads), external)
 

@@ -186,7 +186,7 @@ class Upkeep:
             seen = self._zones.asked(zone, lambda watcher: watcher.seen(now_s - measuring.window_s))
             if seen is None:
                 continue
-            looks[zone] = looked(seen, tokens, measuring, now_s)
+            looks[zone] = looked(zone, seen, tokens, measuring, now_s)
             self._ledger.record_measure(zone, looks[zone].measure)
             for problem in looks[zone].problems:
                 self._said.once(f"zone {zone}: {problem}")

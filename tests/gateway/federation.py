@@ -122,6 +122,11 @@ class Federation:
         self.configuration.write_text(text)
         return parse_settings(text, "the configuration of the test")
 
+    def configure_zones(self, **of_each: Any) -> None:
+        """From the next start on the configuration says this of every zone."""
+        for zone in self._written["gateway"]["zones"]:
+            zone.update(of_each)
+
     def start(self) -> None:
         """Run the gateway; rounds of its upkeep are made by the test."""
         self.desk, self.upkeep = self._opened.enter_context(
@@ -230,9 +235,10 @@ def federation(**configured: Any) -> Iterator[Federation]:
 
 
 @contextmanager
-def true_federation() -> Iterator[Federation]:
+def true_federation(**of_each_zone: Any) -> Iterator[Federation]:
     """The same with zones that know each other, and are asked where they are."""
-    with _running({"zones": [{"name": name} for name in ZONES]}, know_each_other=True) as all_of_it:
+    zones = [{"name": name, **of_each_zone} for name in ZONES]
+    with _running({"zones": zones}, know_each_other=True) as all_of_it:
         yield all_of_it
 
 

@@ -127,3 +127,13 @@ def test_a_disabled_zone_gets_no_share(world: Federation) -> None:
     assert "it is disabled, and takes no VMs: onezone enable 101" in told
     shares = world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]
     assert (shares.get("west", 0), sum(shares.values())) == (0, pytest.approx(1))
+
+
+def test_a_disabled_zone_gets_no_share_whatever_elements_are_configured() -> None:
+    with true_federation(elements=8) as world:
+        assert world.told("oneadmin", "rates")["in_force"]["answer"]["shares"].keys() == world.zones.keys()
+        join(world.zones.values(), disabled="west")
+        world.round(3600)
+        in_force = world.told("oneadmin", "rates")["in_force"]
+        assert in_force["answer"]["shares"].keys() == {"north", "south"}
+        assert in_force["unmeasured"] == {"west": "it is disabled"}

@@ -17,6 +17,7 @@ from one_preempt.entrypoints.cli.gateway import rating
 from one_preempt.errors import OnePreemptError
 from one_preempt.gateway_composition import open_gateway
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import HostStatus
 from tests.gateway.federation import STARTS_AT_S, Federation, federation
 
 HOUR_S = 3600
@@ -140,6 +141,27 @@ def test_what_was_ended_before_it_ran_is_over(world: Federation) -> None:
     pass_time(world, 2 * HOUR_S)
     world.round()
     assert (world.request(1).state, world.request(1).work) == (RequestState.ENDED, None)
+
+
+def test_hosts_that_sleep_do_not_count_unless_elements_are_configured() -> None:
+    """They tell no capacity while they are OFFLINE: nobody but the administrator knows what a zone of such has."""
+    asleep = "zone west: hosts that are OFFLINE do not tell what they have, and do not count"
+    with federation() as world:
+        for host_id in list(world.zones["west"].cloud.hosts):
+            world.zones["west"].cloud.host_status(ONEADMIN, host_id, HostStatus.OFFLINE)
+        world.round(HOUR_S)
+        assert [text for text in world.said if text.startswith(asleep)] != []
+        told = world.run("oneadmin", "check").stdout
+        assert ("8 hosts are OFFLINE" in told, "it gets no share" in told) == (True, True)
+        assert "west" not in world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]
+        world.configure_zones(elements=8)
+        world.restart()
+        world.said.clear()
+        world.round()
+        assert [text for text in world.said if "OFFLINE" in text] == []
+        told = world.run("oneadmin", "check").stdout
+        assert ("hosts are OFFLINE" in told, "it gets no share" in told) == (False, False)
+        assert world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]["west"] == pytest.approx(1 / 3)
 
 
 def test_a_zone_that_is_away_keeps_its_last_measure(world: Federation) -> None:

@@ -26,7 +26,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     read_objects,
 )
 from one_preempt.core.gateway.streams import HostRoom
-from one_preempt.core.model.host import Host
+from one_preempt.core.model.host import Host, HostState
 from one_preempt.gateway_ports import AnotherZone, SeenZone
 from one_preempt.ports import CloudUnavailable
 
@@ -81,7 +81,8 @@ class OpenNebulaZone:
         if is_disabled:
             problems.append(f"it is disabled, and takes no VMs: onezone enable {own_id}, at its own endpoint")
         rooms = tuple(_room(host) for host in hosts.values() if host.accepts_vms and not is_disabled)
-        return SeenZone(rooms, runs, tuple(problems))
+        offline = sum(host.state is HostState.OFFLINE for host in hosts.values())
+        return SeenZone(rooms, runs, tuple(problems), is_disabled, offline)
 
     def _is_disabled(self, own_id: int, zones: Sequence[FederationZone]) -> bool:
         """Whether nothing can be created in the zone, by what its own oned knows of the federation.

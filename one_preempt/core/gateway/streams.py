@@ -64,6 +64,7 @@ class ZoneMeasure(Struct, frozen=True):
         standing: So many of them were taken, in the mean, by VMs that run for longer than the window.
         speed_ghz: Mean speed of an element; None where no host tells.
         local: The requests of its own users that came in the window.
+        is_disabled: Nothing can be created there now.
     """
 
     measured_at_s: int
@@ -72,6 +73,7 @@ class ZoneMeasure(Struct, frozen=True):
     standing: float
     speed_ghz: float | None
     local: Stream
+    is_disabled: bool = False
 
 
 def measured(

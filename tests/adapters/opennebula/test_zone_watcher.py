@@ -193,6 +193,7 @@ def test_a_disabled_zone_has_no_hosts_that_take_vms(cloud: SimulatedCloud, trans
     assert seen.hosts == ()
     assert [run.vm_id for run in seen.runs] == [running]
     assert seen.problems == ("it is disabled, and takes no VMs: onezone enable 100, at its own endpoint",)
+    assert seen.is_disabled
 
 
 # -- accounting that is not as it should be ---------------------------------------------------------------

@@ -23,6 +23,7 @@ from one_preempt.entrypoints.cli.gateway.who_may_run import judge_users
 from one_preempt.entrypoints.cli.options import config_option, json_option
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
+from one_preempt.gateway.measuring import OFFLINE_UNCOUNTED
 from one_preempt.gateway.zones_taken_out import MEND_OF_LEFT, left_in_zones
 from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
 from one_preempt.gateway_ports import AnotherZone
@@ -109,9 +110,12 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: Mapping[s
     except OnePreemptError as error:
         yield Finding(subject, Grade.FAIL, str(error), "meanwhile no request is sent there")
         return
-    grade = Grade.OK if seen.hosts else Grade.WARN
+    has_share = bool(seen.hosts) or (zone.elements is not None and not seen.is_disabled)
     told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {settings.gateway.window_h} h"
-    yield Finding(subject, grade, told, "" if seen.hosts else "enable hosts there: it gets no share")
+    mend = "" if has_share else "enable hosts there: it gets no share"
+    yield Finding(subject, Grade.OK if has_share else Grade.WARN, told, mend)
+    if seen.hosts_offline and zone.elements is None:
+        yield Finding(subject, Grade.WARN, f"{seen.hosts_offline} hosts are OFFLINE", OFFLINE_UNCOUNTED)
     for problem in seen.problems:
         yield Finding(subject, Grade.WARN, problem, "it is left out of all figures" if seen.hosts else "")
     if snapshot is not None:

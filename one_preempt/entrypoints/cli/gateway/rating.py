@@ -97,7 +97,7 @@ def _measured_now(
         for name, watcher in zones.items():
             measures.pop(name, None)
             try:
-                look = looked(watcher.seen(now_s - rules.window_s), tokens, rules, now_s)
+                look = looked(name, watcher.seen(now_s - rules.window_s), tokens, rules, now_s)
             except OnePreemptError as error:
                 away[name] = str(error)
                 continue
