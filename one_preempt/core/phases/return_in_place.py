@@ -17,6 +17,7 @@ from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, Vm
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import amounts_by_host, set_aside
 from one_preempt.core.phases.queue.starts import being_cancelled
+from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import is_guarded
 
@@ -57,14 +58,17 @@ def return_in_place(draft: PlanDraft) -> None:
 def _is_promised_soon(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], rows: Sequence[int]) -> bool:
     """Its room is somebody else's before it would have run for long enough to be worth it.
 
-    Firm promises count on the room of what rests; of one that was suspended often enough they do not.
+    Firm promises count on the room of what rests; of one that was suspended often enough they do not. Others who give
+    way to them are there as well, and have not been asked to.
     """
     if draft.timeline.is_empty or is_guarded(lease) or not any(vm.id in draft.in_place.own_locks for vm in vms):
         return False
     now_s = draft.state.now_s
     methods = draft.ways_out(lease) or (PreemptionMethod.SUSPEND,) * len(lease.vm_ids)
     end_s = now_s + worth_s(draft.policies, draft.rates, lease, vms, methods)
-    free = draft.timeline.firm_stays.free_during(now_s, end_s).copy()
+    free = firm_ceiling(draft, lease, now_s, end_s)
+    if free is None:
+        return False
     for vm, row in zip(vms, rows, strict=True):
         free[row] -= (vm.cpu_centi, vm.memory_mib)
     return bool((free[rows] < 0).any())
