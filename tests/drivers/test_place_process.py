@@ -126,7 +126,7 @@ def test_broken_input_ends_well(configuration: Path, stdin: bytes) -> None:
 
 @pytest.mark.parametrize("executable", [PLACE, OPTIMIZE], ids=["place", "optimize"])
 def test_where_nobody_wants_the_plan_there_is_no_traceback(executable: Path, configuration: Path) -> None:
-    ran = run(["/bin/sh", "-c", f"{executable} 100 >&-"], RECORDED_LINE, configuration)
+    ran = run(["/bin/sh", "-c", '"$0" 100 >&-', executable], RECORDED_LINE, configuration)
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
@@ -162,6 +162,5 @@ def test_messages_that_nobody_takes_do_not_cost_the_plan(configuration: Path) ->
 
 
 def test_nobody_at_the_other_end_is_no_failure(configuration: Path) -> None:
-    command = f"{PLACE} 2>&- | true; exit ${{PIPESTATUS[0]}}"
-    ran = run(["bash", "-c", command], RECORDED_LINE, configuration)
+    ran = run(["bash", "-c", '"$0" 2>&- | true; exit ${PIPESTATUS[0]}', PLACE], RECORDED_LINE, configuration)
     assert ran.returncode == 0

@@ -57,15 +57,15 @@ def test_the_version_is_also_told_beside_other_options() -> None:
 
 @pytest.mark.parametrize("arguments", ["policies", "policies --json", "--version", "--help"])
 def test_who_closes_standard_output_gets_nothing_and_no_traceback(arguments: str) -> None:
-    command = f"{EXECUTABLE} {arguments} >&-"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    command = f'"$0" {arguments} >&-'
+    done = subprocess.run(["/bin/sh", "-c", command, EXECUTABLE], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("arguments", ["policies", "policies --json", "--version", "--help", "plan --help"])
 def test_a_full_disk_is_told_in_one_line(arguments: str) -> None:
-    command = f"{EXECUTABLE} {arguments} >/dev/full"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    command = f'"$0" {arguments} >/dev/full'
+    done = subprocess.run(["/bin/sh", "-c", command, EXECUTABLE], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.fullmatch(r"Error: .*writing failed: No space left on device\n", done.stderr)
 
@@ -87,9 +87,9 @@ def test_a_daemon_whose_standard_input_is_closed_takes_no_steps(tmp_path: Path) 
     configuration, auth = tmp_path / "one_preempt.conf", tmp_path / "one_auth"
     configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")
     auth.write_text("oneadmin:opennebula")
-    command = f"{EXECUTABLE} daemon --stepwise --config {configuration} <&-"
+    command = ["/bin/sh", "-c", f'"$0" daemon --stepwise --config {configuration} <&-', EXECUTABLE]
     environment = {**os.environ, "ONE_AUTH": str(auth), "ONE_XMLRPC": "http://127.0.0.1:1/RPC2"}
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

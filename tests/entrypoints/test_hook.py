@@ -133,10 +133,10 @@ def test_broken_input_ends_with_one_line_and_code_1(configuration: Path, text: b
 
 
 def test_a_closed_standard_input_is_told_in_one_line_and_a_closed_error_stream_is_no_matter() -> None:
-    done = subprocess.run(["sh", "-c", f"{EXECUTABLE} <&-"], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", '"$0" <&-', EXECUTABLE], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"one-preempt-hook: standard input cannot be read: Bad file descriptor\n"
-    done = subprocess.run(["sh", "-c", f"{EXECUTABLE} <&- 2>&-"], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", '"$0" <&- 2>&-', EXECUTABLE], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
