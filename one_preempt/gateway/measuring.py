@@ -50,14 +50,27 @@ class Look(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def looked(name: str, seen: SeenZone, tokens: Mapping[str, int], rules: MeasuringRules, now_s: int) -> Look:
-    """From what was seen of the zone of this name; `tokens` tells external VMs from those of its own users."""
+def looked(
+    name: str,
+    seen: SeenZone,
+    tokens: Mapping[str, int],
+    rules: MeasuringRules,
+    now_s: int,
+    former: ZoneMeasure | None = None,
+) -> Look:
+    """From what was seen of the zone of this name; `tokens` tells external VMs from those of its own users.
+
+    A zone without a host that takes VMs, as it is disabled, or as all sleep, is as fast as by its `former` measure.
+    """
     local, external = by_token(seen.runs, tokens)
     runs = [run for of_request in external.values() for run in of_request]
     measure = measured(seen.hosts, local, rules.counted, now_s, rules.window_s, runs)
     given = next((zone.elements for zone in rules.zones if zone.name == name), None)
     uncounted = (OFFLINE_UNCOUNTED,) if seen.hosts_offline and given is None else ()
-    return Look(replace(measure, is_disabled=seen.is_disabled), external, (*seen.problems, *uncounted))
+    measure = replace(measure, is_disabled=seen.is_disabled)
+    if not seen.hosts and former is not None:
+        measure = replace(measure, speed_ghz=former.speed_ghz)
+    return Look(measure, external, (*seen.problems, *uncounted))
 
 
 def question(

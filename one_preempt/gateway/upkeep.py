@@ -181,12 +181,12 @@ class Upkeep:
 
     def _measure(self, tokens: Mapping[str, int], now_s: int) -> dict[str, Look]:
         """What the zones that answer are like now; it is written down."""
-        measuring, looks = self._rules.measuring, {}
+        measuring, looks, former = self._rules.measuring, {}, self._ledger.measures()
         for zone in self._zones:
             seen = self._zones.asked(zone, lambda watcher: watcher.seen(now_s - measuring.window_s))
             if seen is None:
                 continue
-            looks[zone] = looked(zone, seen, tokens, measuring, now_s)
+            looks[zone] = looked(zone, seen, tokens, measuring, now_s, former.get(zone))
             self._ledger.record_measure(zone, looks[zone].measure)
             for problem in looks[zone].problems:
                 self._said.once(f"zone {zone}: {problem}")

@@ -164,6 +164,24 @@ def test_hosts_that_sleep_do_not_count_unless_elements_are_configured() -> None:
         assert world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]["west"] == pytest.approx(1 / 3)
 
 
+def test_a_zone_without_hosts_that_take_vms_leaves_the_speeds_of_others_as_they_were(world: Federation) -> None:
+    """Where one zone's speed is not known all count as equally fast: that must not come and go with its hosts."""
+    for name, speed in (("north", "4000"), ("south", "2000"), ("west", "1000")):
+        for host in world.zones[name].cloud.hosts.values():
+            host.template["CPUSPEED"] = [speed]
+    world.round(HOUR_S)
+    assert world.told("oneadmin", "rates")["in_force"]["answer"]["shares"] == pytest.approx(
+        {"north": 1 / 3, "south": 1 / 3, "west": 1 / 3}
+    )
+    for host_id in list(world.zones["west"].cloud.hosts):
+        world.zones["west"].cloud.host_status(ONEADMIN, host_id, HostStatus.OFFLINE)
+    world.round(HOUR_S)
+    shares = {"north": 1 / 2, "south": 1 / 2}
+    assert world.told("oneadmin", "rates")["in_force"]["answer"]["shares"] == pytest.approx(shares)
+    explained = world.told("oneadmin", "rates", "--explain")["would_be"]["answer"]["shares"]
+    assert explained == pytest.approx(shares)
+
+
 def test_a_zone_that_is_away_keeps_its_last_measure(world: Federation) -> None:
     world.zones["west"].fails()
     pass_time(world, 2 * HOUR_S)

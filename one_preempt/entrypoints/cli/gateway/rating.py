@@ -95,9 +95,9 @@ def _measured_now(
     away: dict[str, str] = {}
     with open_zones(settings) as zones:
         for name, watcher in zones.items():
-            measures.pop(name, None)
+            former = measures.pop(name, None)
             try:
-                look = looked(name, watcher.seen(now_s - rules.window_s), tokens, rules, now_s)
+                look = looked(name, watcher.seen(now_s - rules.window_s), tokens, rules, now_s, former)
             except OnePreemptError as error:
                 away[name] = str(error)
                 continue
