@@ -38,6 +38,7 @@ from one_preempt.core.phases.preempting.preemption_end import (
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, placed_anywhere, places_after
 from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
 from one_preempt.core.phases.queue.starts import hindrance_of, start
+from one_preempt.core.phases.reservations.ending_guests import gone_any_moment
 from one_preempt.core.phases.reservations.giving_way import note_leavers
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, take_turns_until
@@ -199,6 +200,15 @@ def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victi
     )
 
 
+def _its_room_comes(draft: PlanDraft, preemption: Preemption, lease: Lease) -> bool:
+    """All have left for a start that is due, and who is ending there as well leaves in a moment."""
+    if not (is_promised(draft, lease) and has_exact_start(draft, lease)):
+        return False
+    coming = [(one.host_id, draft.state.snapshot.vms[one.vm_id]) for one in preemption.placements]
+    wanted = [(host_id, vm.resources) for host_id, vm in coming if vm.may_be_deployed]
+    return gone_any_moment(draft, lease, wanted)
+
+
 def _ours(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> list[Victim]:
     """Those that run or are paused, or leave by our hand; others leave by somebody else's."""
     vms = draft.state.snapshot.vms
@@ -294,6 +304,10 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
     if not waiting:
         return None
     placed = placed_after(draft, preemption, lease, waiting)
+    if isinstance(placed, Unplaced) and _its_room_comes(draft, preemption, lease):
+        draft.busy_leases.add(lease.id)
+        draft.statuses[lease.id] = "late: starts as soon as its room is actually free, which can be any moment"
+        return None
     if isinstance(placed, Unplaced):
         return give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
     at_once = [one for one in placed if not draft.attempts.must_pause_before(start_id(preemption, one.vm_id))]

@@ -24,6 +24,7 @@ from one_preempt.core.phases.power.waking_times import come_up_any_moment
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
 from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, is_refused_for_long, lock_on, start
+from one_preempt.core.phases.reservations.ending_guests import gone_any_moment
 from one_preempt.core.phases.reservations.half_started_gangs import without_the_rest
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
 from one_preempt.core.phases.reservations.overbooked_hosts import firm_ceiling_in_turn
@@ -193,6 +194,11 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
         late = draft.waits.get(lease.id)
         why = late.text if late is not None else "it has no room"
         draft.statuses[lease.id] = f"late: it was to start at {utc_text(start_at_s)}; {why}"
+        if stays and len(stays[0].host_rows) == len(vms):
+            ids = draft.state.hosts.ids
+            wanted = [(int(ids[row]), vm.resources) for row, vm in zip(stays[0].host_rows, vms, strict=True)]
+            if gone_any_moment(draft, lease, wanted):
+                draft.lacking_room.discard(lease.id)
         return
     stay = stay_of_placed(draft, lease, vms, placed, end_at_s)
     draft.timeline.replace(lease.id, (stay,))
