@@ -219,7 +219,8 @@ def test_unknown_keys_are_named() -> None:
 
 
 def test_a_key_in_two_spellings_is_a_repetition() -> None:
-    assert problem(size="1", SIZE="2").code == "lease-repeated-key"
+    found = problem(size="1", SIZE="2")
+    assert (found.code, found.text) == ("lease-repeated-key", "SIZE is written twice in LEASE: keep one")
 
 
 def test_the_attribute_stands_once_and_in_brackets() -> None:

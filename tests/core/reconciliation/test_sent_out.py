@@ -74,6 +74,17 @@ def test_a_vm_that_still_runs_has_fallen_back_once_the_call_had_its_time(
     assert observe_action(accepted, RUNS, NOW_S) is progress
 
 
+def test_what_oned_refused_has_failed_at_once() -> None:
+    refused = replace(STOP, outcome=Outcome.REFUSED, outcome_at_s=NOW_S)
+    assert observe_action(refused, RUNS, NOW_S) is Progress.FAILED
+
+
+def test_a_vm_that_arrives_and_does_not_boot_has_not_moved() -> None:
+    moves = replace(STOP, kind=ActionKind.MIGRATE, host_id=0)
+    assert observe_action(moves, RUNS, NOW_S) is Progress.DONE
+    assert observe_action(moves, replace(RUNS, lcm_state=LcmState.BOOT_MIGRATE_FAILURE), NOW_S) is Progress.FAILED
+
+
 @pytest.mark.parametrize("vm", [RUNS, LEAVES, OUT, None], ids=["runs", "leaves", "is out", "is gone"])
 def test_nothing_that_happens_is_the_effect_of_a_call_that_was_never_made(vm: VirtualMachine | None) -> None:
     intended = replace(STOP, attempts=0, outcome=None, outcome_at_s=None)
