@@ -574,3 +574,20 @@ def test_for_a_slot_before_a_deadline_no_host_is_woken_where_one_that_is_on_has_
     play.until(lambda: is_running(play, lease))
     assert play.cloud.clock.now_s() - now_s <= 1210
     assert (play.host_of(lease), play.machines.boots) == (0, 1)
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP"])
+def test_who_is_promised_a_host_that_is_enabled_long_after_its_boot_has_it_in_time(policy: str) -> None:
+    play = PowerPlay(2, rules=replace(with_policy(policy), enable_after_s=BOOT_S + 180))
+    play.until(lambda: len(play.asleep()) == 2)
+    start_s = play.cloud.clock.now_s() + 1200
+    lease = reserved(play, 1200)
+    play.cycle()
+    assert verdict(play, lease) is Verdict.ACCEPTED
+    assert starts_after_s(play, [lease], start_s)[-1] <= 15
+    # A start before it could be up is not promised.
+    play = PowerPlay(2, rules=replace(with_policy(policy), enable_after_s=BOOT_S + 180))
+    play.until(lambda: len(play.asleep()) == 2)
+    too_soon = reserved(play, BOOT_S + 90)
+    play.cycle()
+    assert verdict(play, too_soon) is Verdict.REFUSED

@@ -125,6 +125,14 @@ class PowerRules(Struct, frozen=True):
         """The same by the names of the host and of its cluster."""
         return next((power for pattern, power in self.models if pattern.suits(host_name, cluster_name)), self.power)
 
+    def up_after_s(self, host: Host) -> int:
+        """How long after the order to start this host takes VMs: it boots, and is enabled."""
+        return self.up_after(self.power_of(host))
+
+    def up_after(self, power: HostPower) -> int:
+        """The same of a host of which this is known."""
+        return max(power.boot_s, self.enable_after_s or 0)
+
     def is_quiet(self, now_s: int) -> bool:
         """Is it a quiet hour at this instant, in which no host is switched?"""
         return any(hours.contain(self.minute_of_day(now_s)) for hours in self.quiet_hours)

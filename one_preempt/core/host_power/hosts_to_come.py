@@ -151,12 +151,12 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
     if host.accepts_vms and not sequence.is_losing_power:
         return
     if sequence.is_coming:
-        takes_s = max(rules.power_of(host).boot_s, rules.enable_after_s or 0)
+        takes_s = rules.up_after_s(host)
         # What never lost its power is expected any second.
         found.due_s[row] = found.takes_s[row] = sequence.began_at_s + takes_s if sequence.began_at_s else 0
         found.coming[row] = True
     elif rules.enforced and not state.paused and sequence.phase in SLEEPING and rules.is_handed_over(host):
-        found.boot_s[row] = found.takes_s[row] = rules.power_of(host).boot_s
+        found.boot_s[row] = found.takes_s[row] = rules.up_after_s(host)
         found.asleep[row] = True
     else:
         return

@@ -91,5 +91,5 @@ def _names(host: Host | None) -> tuple[str, str] | None:
 
 def _bounds(hosts: Iterable[Host], rules: PowerRules) -> PowerBounds:
     """The hosts handed over, and how long each of these boots, with what was chosen."""
-    boots_s = {host.id: rules.power_of(host).boot_s for host in hosts if rules.is_handed_over(host)}
+    boots_s = {host.id: rules.up_after_s(host) for host in hosts if rules.is_handed_over(host)}
     return PowerBounds(frozenset(boots_s), rules.floor, rules.most_booting, boots_s)

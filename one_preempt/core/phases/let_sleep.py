@@ -190,10 +190,10 @@ def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[
 
 
 def _boot_s(power: PowerDraft, stay: Stay) -> int:
-    """How long the hosts of a stay boot."""
+    """How long the hosts of a stay take to come up."""
     if not power.rules.models:
-        return power.rules.power.boot_s
-    return max(power.rules.power_of(power.host(row)).boot_s for row in stay.host_rows)
+        return power.rules.up_after(power.rules.power)
+    return max(power.rules.up_after_s(power.host(row)) for row in stay.host_rows)
 
 
 def _scheduled_rows(draft: PlanDraft, late: frozenset[int]) -> set[int]:

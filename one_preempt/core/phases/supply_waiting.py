@@ -94,7 +94,7 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
 
 def _came_a_boot_ago_at_most(power: PowerDraft, lease: Lease) -> bool:
     """Whoever has waited for longer than hosts boot waits for no part of what it needs: others may get that."""
-    boots_s = [power.rules.power_of(power.host(row)).boot_s for row in np.flatnonzero(power.coming).tolist()]
+    boots_s = [power.rules.up_after_s(power.host(row)) for row in np.flatnonzero(power.coming).tolist()]
     return power.now_s < lease.arrived_at_s + max(boots_s, default=0) + SEEN_WITHIN_S
 
 

@@ -88,9 +88,9 @@ class BootTurns:
 
 
 def boot_s(power: PowerDraft, row: int) -> int:
-    """How long the host of a row boots, on or not."""
+    """How long the host of a row takes to come up, on or not."""
     known = power.boots_s.get(row)
-    return power.rules.power_of(power.host(row)).boot_s if known is None else known
+    return power.rules.up_after_s(power.host(row)) if known is None else known
 
 
 def sleeping_starts_s(power: PowerDraft, stays: Iterable[Stay]) -> dict[int, int]:

@@ -138,8 +138,8 @@ def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
     on_their_way = np.flatnonzero(power.columns.leaving).tolist()
     if not on_their_way:
         return set()
-    boot_s = max(power.rules.power_of(power.host(row)).boot_s for row in on_their_way)
-    soon_s = power.now_s + boot_s + draft.policies.time.preparation_margin_s
+    takes_s = max(power.rules.up_after_s(power.host(row)) for row in on_their_way)
+    soon_s = power.now_s + takes_s + draft.policies.time.preparation_margin_s
     return {
         row
         for lease_id in draft.concerns.all(Concern.TIME)

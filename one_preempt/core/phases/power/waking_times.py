@@ -91,7 +91,7 @@ def may_sleep_until(draft: PlanDraft, power: PowerDraft, row: int, start_s: int)
     host_power = power.rules.power_of(power.host(row))
     if host_power.break_even_s is None:
         return False
-    boot_s = max((host_power.boot_s, *power.boots_s.values()))
+    boot_s = max((power.rules.up_after(host_power), *power.boots_s.values()))
     # As if all others that sleep were to start before: so it takes nobody's turn.
     turns = -(-(len(power.boots_s) + len(power.until_then) + 1) // max(power.rules.most_booting, 1))
     before_s = start_s - draft.policies.time.preparation_margin_s - turns * boot_s - (turns - 1) * TURN_S
