@@ -24,6 +24,8 @@ from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import HostStatus
 
 RECORDING = Path(__file__).parent.parent / "recordings" / "6.10.0"
 
@@ -198,10 +200,15 @@ def test_hosts_that_were_deleted_while_they_slept_are_told_until_they_are_back(
     with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as store:
         gone = PowerSequence(77, "node77", PowerPhase.AWAKE, 1_800_000_000, "deleted-unpowered", text)
         back = replace(gone, host_id=78, host_name="node1")
-        store.apply(LedgerChanges(power_sequences=(gone, back)))
+        # It was made anew, and has gone to sleep since by our own hand.
+        sleeps_again = replace(gone, host_id=79, host_name="node3")
+        asleep = PowerSequence(2, "node3", PowerPhase.ASLEEP, 1_800_000_100, "idle", "nothing runs on it")
+        store.apply(LedgerChanges(power_sequences=(gone, back, sleeps_again, asleep)))
+    cloud.host_status(ONEADMIN, 2, HostStatus.OFFLINE)
     expected = f"host node77, 2027-01-15T08:00:00Z: {text}"
     for mode in ("enforce", "off"):
         assert [told for _, told in found(configuration, mode=mode)["power"] if "deleted" in told] == [expected]
     listed = CliRunner().invoke(cli, ["host", "list"]).output
     assert f"node77 (id 77), 2027-01-15T08:00:00Z: {text}" in listed
     assert "id 78" not in listed
+    assert "id 79" not in listed

@@ -99,10 +99,13 @@ class PowerView(Struct, frozen=True):
         return [one for one in pausing if one.host_name == host.name]
 
     def left_unpowered(self, hosts: Iterable[Host]) -> list[PowerSequence]:
-        """What was deleted and may have no power by our hand, but for what `hosts` have again, in use."""
-        in_use = {host.name for host in hosts if host.accepts_vms}
+        """What was deleted and may have no power by our hand, but for what `hosts` have again.
+
+        That is in use, or was since: only such a host has a sequence of its own.
+        """
+        back = {host.name for host in hosts if host.accepts_vms or self.sequence_of(host) is not None}
         deleted = (one for one in self.sequences.values() if one.reason_code == DELETED_UNPOWERED)
-        return [one for one in deleted if one.host_name not in in_use]
+        return [one for one in deleted if one.host_name not in back]
 
     def is_left_alone(self, host: Host) -> bool:
         """It did not obey, and is not told again for a while."""
