@@ -157,11 +157,7 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state)
-        if self._silence is not None:
-            self._last = self._memory = None
-            self._step_down()
-            if not (results or powered):
-                raise self._silence
+        self._end_where_oned_is_silent(was_called=bool(results or powered))
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return CycleReport(
             raft_state=snapshot.raft_state,
@@ -289,6 +285,18 @@ class SchedulingCycle:
             except CloudUnavailable as error:
                 self._silence = error
         return False
+
+    def _end_where_oned_is_silent(self, *, was_called: bool) -> None:
+        """Let another front-end's daemon go on, which may act before this one's next cycle.
+
+        Raises `CloudUnavailable` where nothing was called: then no answer to a call says why.
+        """
+        if self._silence is None:
+            return
+        self._last = self._memory = None
+        self._step_down()
+        if not was_called:
+            raise self._silence
 
     def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
         """What is wrong with a plan, where it is one of those that are verified."""
