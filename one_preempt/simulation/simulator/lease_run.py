@@ -23,6 +23,7 @@ class VmRun(Struct, eq=False):
 class LeaseRun(Struct, eq=False):
     """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it.
 
+    Of its VMs some are `running`, some `finished` (had their time, and are still being shut down) and some `gone`.
     `runs` are those of its VMs, in the order of `vm_ids`, until all are gone. `marks` are those that its VMs had when
     they last began to run all at one instant.
     """
@@ -33,6 +34,7 @@ class LeaseRun(Struct, eq=False):
     vm_ids: tuple[int, ...] = ()
     runs: tuple[VmRun, ...] = ()
     running: int = 0
+    finished: int = 0
     gone: int = 0
     served_vm_ms: int = 0
     cut_short: bool = False
@@ -54,8 +56,12 @@ class LeaseRun(Struct, eq=False):
                 return False
         return True
 
-    def runs_again(self, now_ms: int) -> None:
-        """One more of its VMs runs; once all do, it has started, or an interruption is over."""
+    def runs_again(self, now_ms: int, *, finished: bool) -> None:
+        """One more of its VMs runs; once all do, it has started, or an interruption is over.
+
+        One that was `finished` could not be shut down. Those that have run before the last one did are no obstacle.
+        """
+        self.finished -= finished
         self._run(1, now_ms)
 
     def all_run(self, now_ms: int) -> None:
@@ -64,7 +70,7 @@ class LeaseRun(Struct, eq=False):
 
     def _run(self, more: int, now_ms: int) -> None:
         self.running += more
-        if self.running + self.gone < len(self.vm_ids):
+        if self.running + self.finished + self.gone < len(self.vm_ids):
             return
         if self.started_at_ms is None:
             self.started_at_ms = now_ms
@@ -73,6 +79,7 @@ class LeaseRun(Struct, eq=False):
     def stops(self, now_ms: int, *, moved: bool, terminated: bool, finished: bool) -> None:
         """One of its VMs runs no more: it is `finished`, or else interrupted."""
         self.running -= 1
+        self.finished += finished
         if not finished and self._interrupted_at_ms is None and self.started_at_ms is not None:
             self._interrupted_at_ms = now_ms
             self._moved, self._terminated = moved, terminated
@@ -85,6 +92,7 @@ class LeaseRun(Struct, eq=False):
     def loses(self, now_ms: int, *, had_its_time: bool) -> None:
         """One of its VMs is gone for good."""
         self.gone += 1
+        self.finished -= had_its_time
         self.cut_short |= not had_its_time
         if self.gone == len(self.vm_ids):
             self.ended_at_ms = now_ms

@@ -350,7 +350,7 @@ class Simulator:
         run.is_running = is_running
         if run.since_ms is None:
             run.since_ms = now_ms
-            run.lease.runs_again(now_ms)
+            run.lease.runs_again(now_ms, finished=run.had_its_time)
         if is_running:
             run.mark += 1
             left_ms = 1000 * run.lease.request.actual_duration_s - run.served_ms

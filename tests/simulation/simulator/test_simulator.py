@@ -115,6 +115,13 @@ def test_memory_that_is_read_back_for_long_is_no_part_of_the_run() -> None:
     assert began_s == {0, 750}
 
 
+def test_a_lease_has_started_once_its_last_vm_runs_though_others_are_already_being_shut_down() -> None:
+    # Two VMs boot at once, and each runs for a second only; shutting one down takes two.
+    records = records_of(request(1, 0, 4, 1), site=replace(SLOW_STORAGE, hosts=(MachineSet(1, 400, 4096),)))
+    assert records[1].fate is Fate.COMPLETED
+    assert records[1].started_at_ms == 10_000
+
+
 class LooksAgain:
     """A scheduler that always wants to look again soon."""
 
