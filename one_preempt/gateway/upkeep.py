@@ -218,6 +218,8 @@ class Upkeep:
             # their owner has taken the mark away.
             if request.token not in living and not any(run.is_living for run in runs):
                 self._end(request, runs, speed, now_s)
+            else:
+                self._settle_one(request, tuple(living.get(request.token, ())), now_s)
         known = {request.token for request in (*ending, *overdue)}
         for token in sorted(living.keys() - known):
             given_up = self._ledger.request(tokens[token])

@@ -159,3 +159,19 @@ def test_vms_that_are_still_ending_take_up_no_request_that_was_cancelled(world: 
     ask_gateway(str(world.socket), "cancelled", {"request": 1})
     world.round(HOUR_S)
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 1)
+
+
+def test_more_vms_than_were_asked_are_told_of_a_request_that_was_placed(world: Federation) -> None:
+    """As when a command that was stopped goes on after another one has continued its request."""
+    turn = opened(world)
+    vm_ids = created(world, turn, 1)
+    ask_gateway(str(world.socket), "placed", {"request": 1, "zone": turn["zone"], "vm_ids": vm_ids})
+    more = created(world, turn, 1)
+    world.round(HOUR_S)
+    request = world.request(1)
+    assert (request.state, list(request.vm_ids)) == (RequestState.PLACED, [*vm_ids, *more])
+    assert request.text == "2 VMs were found there, 1 were asked: end the others"
+    world.zones[turn["zone"]].run_for(more, 60)
+    world.round(HOUR_S)
+    request = world.request(1)
+    assert (request.state, list(request.vm_ids), request.text) == (RequestState.PLACED, vm_ids, "")

@@ -14,9 +14,11 @@ def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> Gat
     """The request once these VMs, and no others, were seen in the zone that has or had it.
 
     One that was given up is taken up again, and charged again, where VMs of it are there after all: a call may be
-    carried out late, and a command that was stopped may go on. Others than open, unanswered and abandoned ones stay as
-    they are.
+    carried out late, and a command that was stopped may go on. For the same reason one that was placed may have more
+    VMs than were asked, which is told. Others than these, open and unanswered ones stay as they are.
     """
+    if request.state is RequestState.PLACED and max(len(vm_ids), len(request.vm_ids)) > request.size:
+        return _with_too_many(request, vm_ids)
     if not request.may_come_to_light:
         return request
     if len(vm_ids) >= request.size:
@@ -47,11 +49,18 @@ def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
 
 
 def _placed(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
-    text = "its VMs were found there"
-    if len(vm_ids) > request.size:
-        text = f"{len(vm_ids)} VMs were found there, {request.size} were asked: end the others"
+    text = _too_many(request, vm_ids) or "its VMs were found there"
     placed = request.charged_again().answered(AttemptOutcome.PLACED, text, now_s)
     return replace(placed, state=RequestState.PLACED, vm_ids=vm_ids, text=text, ended_at_s=None)
+
+
+def _with_too_many(request: GatewayRequest, vm_ids: tuple[int, ...]) -> GatewayRequest:
+    return replace(request, vm_ids=vm_ids, text=_too_many(request, vm_ids)) if vm_ids else request
+
+
+def _too_many(request: GatewayRequest, vm_ids: tuple[int, ...]) -> str:
+    more = len(vm_ids) > request.size
+    return f"{len(vm_ids)} VMs were found there, {request.size} were asked: end the others" if more else ""
 
 
 def _incomplete(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
