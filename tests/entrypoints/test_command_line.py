@@ -87,7 +87,7 @@ def test_a_daemon_whose_standard_input_is_closed_takes_no_steps(tmp_path: Path) 
     configuration, auth = tmp_path / "one_preempt.conf", tmp_path / "one_auth"
     configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")
     auth.write_text("oneadmin:opennebula")
-    command = ["/bin/sh", "-c", f'"$0" daemon --stepwise --config {configuration} <&-', EXECUTABLE]
+    command = ["/bin/sh", "-c", f'"$0" daemon --stepwise --config {configuration} <&-', str(EXECUTABLE)]
     environment = {**os.environ, "ONE_AUTH": str(auth), "ONE_XMLRPC": "http://127.0.0.1:1/RPC2"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
