@@ -301,12 +301,16 @@ def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, 
     went_off = sequence.is_losing_power and sight.status_since(sequence.since_s) is PowerStatus.OFF
     if sequence.may_lose_power(now_s, rules.shutdown_timeout_s) and not went_off:
         return sequence
-    # What has no power OpenNebula may show as it was for a while.
-    if sight.host.accepts_vms and not went_off:
+    ordered_at_s = sequence.outcome_at_s
+    # What has no power OpenNebula may show as it was for a while, and so until it has booted.
+    was_off = sequence.is_losing_power and ordered_at_s is not None
+    boots = was_off and now_s - (ordered_at_s or 0) < rules.up_after_s(sight.host)
+    if sight.host.accepts_vms and not went_off and not boots:
         return _awake(sequence, now_s)
     if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)
-    ordered_at_s = sequence.outcome_at_s
+    if boots:
+        return sequence
     if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.ON:
         return next_phase(sequence, PowerPhase.ENABLING, now_s)
     if sequence.attempts == 0:

@@ -128,8 +128,11 @@ class PowerSequence(Struct, frozen=True):
         return self.phase is PowerPhase.SWITCHING_ON and self.reason_code == LOSING_POWER
 
     def may_lose_power(self, now_s: int, within_s: int) -> bool:
-        """So it is for so many seconds, by a clock that may have been set back a little."""
-        return self.is_losing_power and abs(now_s - self.since_s) <= within_s
+        """So it is for so many seconds, by a clock that may have been set back a little.
+
+        And at most until it was told to start: that it is once it was seen without power.
+        """
+        return self.is_losing_power and not self.was_ordered and abs(now_s - self.since_s) <= within_s
 
     def rests_at(self, now_s: int) -> bool:
         """It is left alone after a failure; what began in the future was written by a clock that was set back since."""
