@@ -98,8 +98,12 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
         doubts.append("no request names its user or group: with fair-share all of them are one owner's")
     counts = [_that_never_run(study, workload) for workload in workloads]
     if any(counts):
-        told = "requests fit on no host of this site, or are larger than all of it: they never run"
-        doubts.append(f"{_in_words(counts)} {told}")
+        if set(counts) == {1}:
+            told = "1 request fits on no host of this site, or is larger than all of it: it never runs"
+        else:
+            many = f"{_in_words(counts)} requests"
+            told = f"{many} fit on no host of this site, or are larger than all of it: they never run"
+        doubts.append(told)
     if len({run.variant.policy for run in runs}) > 1 and not any(run.played.figures.preemptions for run in runs):
         doubts.append("nobody had to leave for another lease: the preemption policies had nothing to decide")
     return doubts
