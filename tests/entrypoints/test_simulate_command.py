@@ -524,3 +524,16 @@ def test_a_log_that_names_no_owner_is_to_be_looked_at_under_fair_share(tmp_path:
     assert doubt in run(path, "--queue", "fair-share").output
     assert doubt not in run(path, "--queue", "user-priority").output
     assert doubt not in run(a_heavy_user_and_a_light_one(tmp_path), "--queue", "fair-share").output
+
+
+def test_the_accounting_of_a_cloud_is_replayed_on_the_hosts_that_it_names_or_on_others(tmp_path: Path) -> None:
+    accounting = Path(__file__).parents[1] / "traces" / "accounting.xml"
+    document = answer(accounting, "--policy", "nop", "--policy", "moml")
+    assert (document["requests"], document["left_out"]) == (7, [{"reason": "VMs that never ran", "count": 1}])
+    assert [run["figures"]["rejected.all"] for run in document["runs"]] == [0, 0]
+    assert answer(accounting, "--nodes", 1)["runs"][0]["figures"]["wait_s_max.all"] > 0
+    broken = tmp_path / "month.xml"
+    broken.write_text("<HISTORY_RECORDS>\n<HISTORY><OID>3</OID></HISTORY></HISTORY_RECORDS>")
+    assert f"{broken}:2: record 1 (VM 3): SEQ" in run(broken).stderr
+    assert "leave bad lines out (--skip-bad-lines)" in run(broken).stderr
+    assert answer(broken, "--skip-bad-lines", "--nodes", 1)["left_out"] == [{"reason": "bad records", "count": 1}]

@@ -63,7 +63,7 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option(
     "--cut-overruns", is_flag=True, help="End jobs after the time they asked for, even if they ran longer in the log."
 )
-@click.option("--skip-bad-lines", is_flag=True, help="Skip and count lines that do not have the format.")
+@click.option("--skip-bad-lines", is_flag=True, help="Skip and count lines, or records, that do not have the format.")
 @click.option(
     "--verify", "verification", type=click.Choice([each.value for each in Verification]), default="full",
     help="Check all plans a second time; those that preempt, and a sample of the others; or none.",
@@ -95,9 +95,10 @@ def simulate_command(
     seed: int | None,
     until_s: int | None,
 ) -> int:
-    """Replay SOURCE: a log (SWF), a lease workload (LWF) or a scenario (YAML), and show the results.
+    """Replay SOURCE, and show the results.
 
-    The production scheduler decides, on a virtual clock. The exit code is 1 if the independent check refused a plan.
+    It is a log (SWF), a lease workload (LWF), the accounting of an OpenNebula (oneacct -x) or a scenario (YAML). The
+    production scheduler decides, on a virtual clock. The exit code is 1 if the independent check refused a plan.
     """
     asked = Asked(
         source=source,

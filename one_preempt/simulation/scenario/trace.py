@@ -1,15 +1,18 @@
-"""A trace of any format as a workload: told by its name, else by its first character, as Haizea's XML and text are."""
+"""A trace of any format as a workload: told by its name, else by its root element if it is XML."""
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.workload.accounting import read_accounting_file
+from one_preempt.simulation.workload.accounting_records import ROOT
 from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
-from one_preempt.simulation.workload.lwf import read_lwf
+from one_preempt.simulation.workload.lwf import LEASE_WORKLOAD, read_lwf
 from one_preempt.simulation.workload.lwf_text import read_lwf_text
 from one_preempt.simulation.workload.swf import read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
@@ -18,6 +21,8 @@ from one_preempt.simulation.workload.workload import Workload
 
 _LOOKED_AT_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# What may stand before the root element; possessive, so that nothing makes it look back.
+_ROOT_TAG = re.compile(rb"(?:\s++|<\?(?s:.*?)\?>|<!--(?s:.*?)-->)*+<([A-Za-z_][A-Za-z0-9_.-]*+)")
 
 
 class SourceKind(StrEnum):
@@ -25,6 +30,7 @@ class SourceKind(StrEnum):
 
     SWF = "SWF"
     LWF = "LWF"
+    ACCOUNTING = "accounting"
     SCENARIO = "scenario"
 
 
@@ -41,9 +47,10 @@ class TraceReading(Struct, frozen=True):
 
 
 def kind_of(path: Path) -> SourceKind:
-    """By its name where that ends in .yaml, .yml, .lwf or .swf (.gz behind it or not), else by its first character.
+    """By its name where that ends in .yaml, .yml, .lwf or .swf (.gz behind it or not), else by how it begins.
 
-    Raises `OnePreemptError` where it cannot be read.
+    XML is accounting if its root element says so, or its name ends in .xml and it is no lease workload. Raises
+    `OnePreemptError` where it cannot be read.
     """
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     by_name = {
@@ -54,17 +61,25 @@ def kind_of(path: Path) -> SourceKind:
     }
     if suffix.lower() in by_name:
         return by_name[suffix.lower()]
-    return SourceKind.LWF if _begins_with_markup(path) else SourceKind.SWF
+    beginning = _beginning(path)
+    root = _ROOT_TAG.match(beginning)
+    if root is not None and root[1] == ROOT.encode():
+        return SourceKind.ACCOUNTING
+    if suffix.lower() == ".xml" and (root is None or root[1] != LEASE_WORKLOAD.encode()):
+        return SourceKind.ACCOUNTING
+    return SourceKind.LWF if beginning.startswith(b"<") else SourceKind.SWF
 
 
-def _begins_with_markup(path: Path) -> bool:
+def _beginning(path: Path) -> bytes:
     with open_trace(path) as stream:
-        beginning = stream.read(_LOOKED_AT_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
-    return beginning.startswith(b"<")
+        return stream.read(_LOOKED_AT_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
 
 
 def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
-    """The requests of an SWF or LWF file, annotated. Raises `OnePreemptError`, which names file, line and field."""
+    """The requests of a log, lease workload or accounting, annotated.
+
+    Raises `OnePreemptError`, which names file, line and field.
+    """
     reading = reading or TraceReading()
     workload = _read(path, reading)
     if reading.annotations is None:
@@ -73,10 +88,14 @@ def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
 
 
 def _read(path: Path, reading: TraceReading) -> Workload:
-    if kind_of(path) is SourceKind.LWF:
-        if reading.processors_per_vm != 1:
-            raise OnePreemptError(f"{path} tells nodes (LWF) and not processors: leave out processors per VM")
-        if _begins_with_markup(path):
+    kind = kind_of(path)
+    if kind is not SourceKind.SWF and reading.processors_per_vm != 1:
+        tells = "VMs (accounting)" if kind is SourceKind.ACCOUNTING else "nodes (LWF)"
+        raise OnePreemptError(f"{path} tells {tells} and not processors: leave out processors per VM")
+    if kind is SourceKind.ACCOUNTING:
+        return read_accounting_file(path, reading.skip_bad_lines, reading.cut_overruns)
+    if kind is SourceKind.LWF:
+        if _beginning(path).startswith(b"<"):
             return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
         return read_lwf_text(path, reading.skip_bad_lines, reading.cut_overruns)
     swf = SwfReading(processors_per_vm=reading.processors_per_vm, cut_overruns=reading.cut_overruns)

@@ -43,6 +43,7 @@ from one_preempt.simulation.workload.workload import (
     promisable,
 )
 
+LEASE_WORKLOAD = "lease-workload"
 CPU, MEMORY = "CPU", "Memory"
 
 
@@ -85,8 +86,8 @@ def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) 
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf`."""
     found, bad = _Found(), BadLineCounter(source, skip_bad_requests)
     try:
-        for element in elements(stream, source, "lease-workload", ("site", "lease-request")):
-            if element.tag == "lease-workload":
+        for element in elements(stream, source, LEASE_WORKLOAD, ("site", "lease-request")):
+            if element.tag == LEASE_WORKLOAD:
                 found.name = element.get("name", "")
             elif element.tag == "site":
                 found.site = _machines(element.find("nodes"), element, found.other_resources)

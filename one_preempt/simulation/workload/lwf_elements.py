@@ -52,8 +52,12 @@ class Extra(NamedTuple):
 NOTHING_MORE = Extra()
 
 
-def elements(stream: ByteStream, source: str, root_tag: str, tags: Collection[str]) -> Iterator[_Element]:
+def elements(
+    stream: ByteStream, source: str, root_tag: str, tags: Collection[str], as_written: str = "as Haizea writes it"
+) -> Iterator[_Element]:
     """The root, and each element with one of the tags once it is whole; it is forgotten after its turn.
+
+    `as_written` says in messages where such a document comes from.
 
     Raises:
         OnePreemptError: It is not XML, has another root or a DOCTYPE; `source` and the line are named.
@@ -74,7 +78,7 @@ def elements(stream: ByteStream, source: str, root_tag: str, tags: Collection[st
             for event, element in parser.read_events():
                 if event == "start" and element.getparent() is None:
                     if element.tag != root_tag or element.getroottree().docinfo.internalDTD is not None:
-                        what = f"{shown(element)} is not a <{root_tag}> without a DOCTYPE, as Haizea writes it"
+                        what = f"{shown(element)} is not a <{root_tag}> without a DOCTYPE, {as_written}"
                         raise OnePreemptError(f"{source}:{element.sourceline}: {what}")
                     yield element
                 elif event == "end" and element.tag in tags:

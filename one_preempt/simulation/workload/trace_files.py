@@ -54,7 +54,8 @@ def blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list
     while block := stream.read(_BLOCK_BYTES):
         # A log that begins with a comment is one, whatever bytes somebody has left in it.
         if first == 1 and b"\0" in block[:_LOOKED_AT_BYTES] and not block.startswith(b";"):
-            raise OnePreemptError(f"{source}: is binary data or UTF-16. Name a trace: SWF or LWF, plain or gzipped")
+            known = "SWF, LWF or what oneacct -x prints, plain or gzipped"
+            raise OnePreemptError(f"{source}: is binary data or UTF-16. Name a trace: {known}")
         *lines, rest = (rest + block).split(b"\n")
         if len(rest) > _LONGEST_LINE_BYTES:
             raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this a trace?")

@@ -194,9 +194,26 @@ def test_annotations_lie_beside_the_scenario_too(tmp_path: Path) -> None:
     assert request.deadline_at_s == 600
 
 
-def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
+def examples_of_the_document() -> list[str]:
+    """That with accounting, and behind it the one with every key."""
     document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
-    (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    examples = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    return examples
+
+
+def test_the_accounting_of_a_month_is_played_on_hosts_that_a_scenario_names(tmp_path: Path) -> None:
+    example, _ = examples_of_the_document()
+    (tmp_path / "scenario.yaml").write_text(example)
+    accounting = Path(__file__).parents[3] / "tests" / "traces" / "accounting.xml"
+    (tmp_path / "month.xml").write_bytes(accounting.read_bytes())
+    scenario = read_scenario(tmp_path / "scenario.yaml")
+    assert len(workload_of(scenario, tmp_path, 0)) == 7
+    assert hosts_of(scenario) == (MachineSet(36, 6400, 262144), MachineSet(4, 12800, 1048576))
+
+
+def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
+    *_, example = examples_of_the_document()
     (tmp_path / "scenario.yaml").write_text(example)
     scenario = read_scenario(tmp_path / "scenario.yaml")
     workload = workload_of(scenario, tmp_path, scenario.seeds[0])
@@ -214,8 +231,7 @@ def keys_of(kind: inspect.Type) -> Iterator[str]:
 
 
 def test_the_document_names_every_key_of_a_scenario() -> None:
-    document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
-    (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    *_, example = examples_of_the_document()
     keys = set(keys_of(inspect.type_info(Scenario)))
     assert {"queue", "classes", "process", "cut_overruns", "count"} <= keys
     assert sorted(key for key in keys if not re.search(rf"\b{key}:", example)) == []
@@ -279,10 +295,12 @@ def test_what_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
     [
         ("a.swf", b"<", SourceKind.SWF), ("a.swf.gz", b"", SourceKind.SWF), ("a.lwf", b"1", SourceKind.LWF),
         ("a.YAML", b"", SourceKind.SCENARIO), ("a.txt", b"; comment\n1 2", SourceKind.SWF),
-        ("a", b"\xef\xbb\xbf \n<lease-workload/>", SourceKind.LWF),
+        ("a", b"\xef\xbb\xbf \n<lease-workload/>", SourceKind.LWF), ("a.xml", b"<lease-workload/>", SourceKind.LWF),
+        ("a", b"<?xml version='1.0'?>\n<!-- <a> -->\n<HISTORY_RECORDS>", SourceKind.ACCOUNTING),
+        ("a.xml.gz", b"<VM_POOL/>", SourceKind.ACCOUNTING), ("a", b"<HISTORY_RECORDSX/>", SourceKind.LWF),
     ],
 )  # fmt: skip
-def test_the_kind_of_a_source_follows_its_name_or_its_first_character(
+def test_the_kind_of_a_source_follows_its_name_or_how_it_begins(
     tmp_path: Path, name: str, content: bytes, kind: SourceKind
 ) -> None:
     (tmp_path / name).write_bytes(content)
