@@ -26,6 +26,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.sched_message import OUR_MARK, SCHED_MESSAGE
+from one_preempt.core.victims import has_overrun
 
 # oned heads what it writes itself with the time, as ctime has it.
 _ONEDS_HEAD = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?: ")
@@ -141,6 +142,8 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return leaving_status(lease.terms.type)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
         return f"OpenNebula cannot tell whether it runs ({lease.terms.type})"
+    if lease.state is LeaseState.RUNNING and has_overrun(lease, draft.state.now_s):
+        return f"running, though its DURATION is over ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 
