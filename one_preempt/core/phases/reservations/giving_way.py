@@ -170,7 +170,10 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
         vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
         methods = draft.ways_out(lease) if vms else None
         if methods is not None and len(vms) < len(lease.vm_ids):
-            methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
+            # What may only leave as a whole will be whole by then.
+            of_all = dict(zip(lease.vm_ids, methods, strict=False)) if len(methods) == len(lease.vm_ids) else {}
+            as_a_whole = tuple([of_all[vm.id] for vm in vms]) if of_all else None
+            methods = first_methods(state.snapshot, lease, vms, policies.victims) or as_a_whole
         if methods is None and vms and lease.id in leaving:
             # Who may not be suspended once more is there until he has left, as others are.
             methods = (PreemptionMethod.STOP,) * len(vms)
