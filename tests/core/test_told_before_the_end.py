@@ -20,3 +20,9 @@ def test_who_runs_on_after_his_duration_is_told_that_it_is_over() -> None:
     plan = scenario_reader.play(scenario_reader.load(SCENARIOS / "overrun_keep_lets_a_lease_run_on.yaml")).plan
     told = {action.vm_id: dict(action.attributes) for action in plan.actions if action.kind is ActionKind.MESSAGE}
     assert told[1]["LEASE_STATUS"] == "running, though its DURATION is over (DC-NON-PREEMPTABLE)"
+
+
+def test_who_is_late_and_locked_is_told_of_both() -> None:
+    played = scenario_reader.load(SCENARIOS / "a_deadline_in_danger_is_told_of_a_lock_as_well.yaml")
+    (wait,) = scenario_reader.play(played).plan.refusals
+    assert wait.reason.text.endswith("no room in time, and VM 1 is locked: it starts when it is unlocked")

@@ -251,7 +251,9 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
     lacks_room_now = lease.id in draft.lacking_room
-    warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time")
+    bar = bar_to(draft, vms)
+    also = "" if bar is None else f", and {bar.text}"
+    warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time{also}")
     if lacks_room_now and lease.preempts:
         # It has no slot to wait for, and makes room now, as who is late for an exact start does.
         draft.lacking_room.add(lease.id)
