@@ -9,6 +9,7 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.modes_and_limits import PreemptionLimits
 from one_preempt.core.model.plan import METHOD_ACTIONS
+from one_preempt.core.reconciliation.lease_records import preemptor_of
 from one_preempt.core.reconciliation.observation import MOVING_KINDS
 
 _METHOD_OF_ACTION = {kind: method for method, kind in METHOD_ACTIONS.items()}
@@ -25,9 +26,8 @@ def methods_in_vain(state: ClusterState, limits: PreemptionLimits) -> Mapping[in
 
 def moved_in_vain_for(state: ClusterState, limits: PreemptionLimits, preemptor: Lease) -> bool:
     """Somebody was to be moved to make room for `preemptor` lately, and stayed where he was."""
-    prefix = f"{preemptor.id}@"
     return any(
-        record.kind in MOVING_KINDS and (record.preemption_id or "").startswith(prefix)
+        record.kind in MOVING_KINDS and record.preemption_id is not None and preemptor_of(record) == preemptor.id
         for record in _failed_lately(state, limits)
     )
 

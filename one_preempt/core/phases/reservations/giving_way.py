@@ -9,6 +9,7 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Preemption, Victim
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.found_giving_way import GoneBy
@@ -155,6 +156,16 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     return draft.giving_way.leases
 
 
+def _once_whole(
+    lease: Lease, vms: Sequence[VirtualMachine], methods: tuple[PreemptionMethod, ...]
+) -> tuple[PreemptionMethod, ...] | None:
+    """How these leave together with the rest of their lease, by then; None where `methods` are not of all its VMs."""
+    if len(methods) < len(lease.vm_ids):
+        return None
+    of_all = dict(zip(lease.vm_ids, methods, strict=True))
+    return tuple([of_all[vm.id] for vm in vms])
+
+
 def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     state, policies, remembered = draft.state, draft.policies, draft.memory.giving_way
     row_of_host, found = state.hosts.index_by_id, list[GivingWay]()
@@ -170,10 +181,7 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
         vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
         methods = draft.ways_out(lease) if vms else None
         if methods is not None and len(vms) < len(lease.vm_ids):
-            # What may only leave as a whole will be whole by then.
-            of_all = dict(zip(lease.vm_ids, methods, strict=False)) if len(methods) == len(lease.vm_ids) else {}
-            as_a_whole = tuple([of_all[vm.id] for vm in vms]) if of_all else None
-            methods = first_methods(state.snapshot, lease, vms, policies.victims) or as_a_whole
+            methods = first_methods(state.snapshot, lease, vms, policies.victims) or _once_whole(lease, vms, methods)
         if methods is None and vms and lease.id in leaving:
             # Who may not be suspended once more is there until he has left, as others are.
             methods = (PreemptionMethod.STOP,) * len(vms)
