@@ -33,9 +33,9 @@ def reserved(play: PowerPlay, in_s: int, lasts: str = "00:10:00", cpu: int = 2) 
     return play.submit(cpu, f'TYPE = "DC-NON-PREEMPTABLE", START = "{start}", DURATION = "{lasts}"')
 
 
-def a_gang(play: PowerPlay, *cpus: int) -> list[int]:
+def a_gang(play: PowerPlay, *cpus: int, lasts: str = "01:00:00") -> list[int]:
     """A lease of VMs of so many CPUs, which may preempt."""
-    terms = f'TYPE = "DC-NON-PREEMPTABLE", NAME = "gang", SIZE = {len(cpus)}, DURATION = "01:00:00"'
+    terms = f'TYPE = "DC-NON-PREEMPTABLE", NAME = "gang", SIZE = {len(cpus)}, DURATION = "{lasts}"'
     return [play.submit(cpu, terms) for cpu in cpus]
 
 
@@ -234,6 +234,24 @@ def test_a_gang_wakes_no_host_that_has_room_for_a_part_of_it_alone(policy: str) 
     play.pass_time(600)
     assert play.asleep() == [0]
     assert play.machines.boots == 0
+    play.end(there)
+    play.until(lambda: all(is_running(play, vm) for vm in gang))
+
+
+def test_a_gang_wakes_no_host_that_was_promised_to_somebody_within_its_time() -> None:
+    play = PowerPlay(hosts=2, large=1, rules=replace(RULES, floor=2))
+    on_the_large, on_the_small = play.submit(4), [play.submit(2), play.submit(2)]
+    play.until(lambda: all(is_running(play, vm) for vm in (on_the_large, *on_the_small)))
+    play.end(on_the_large)
+    play.until(lambda: play.asleep() == [2])
+    reserved(play, 2 * HOUR_S, cpu=4)
+    play.pass_time(60)
+    there, ends = on_the_small
+    play.end(ends)
+    boots = play.machines.boots
+    gang = a_gang(play, 2, 2, lasts="05:00:00")
+    play.pass_time(600)
+    assert play.machines.boots == boots
     play.end(there)
     play.until(lambda: all(is_running(play, vm) for vm in gang))
 

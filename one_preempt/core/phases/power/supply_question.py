@@ -174,7 +174,9 @@ def _counted(
         able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
     if able and are_counted(draft, request.vms):
         coming, needed = int(places[power.coming].sum()), len(request.vms)
-        at_most = int(firm[awake].sum()) + coming + int(places[able].sum())
+        # What those who were promised hosts firmly leave of these; where nobody was promised anything, all of them.
+        could_come = places if draft.timeline.is_empty else firm
+        at_most = int(firm[awake].sum()) + coming + int(could_come[able].sum())
         # Who has no room even then, and would have enough on the hosts that are on once others have left, does not
         # keep on what is woken for it: that would go to sleep, and be woken again.
         if at_most < needed <= int(places[awake].sum()) + coming:
