@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.core.image_staging.image_pool import Keeping, PoolRules
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import vw07_accuracy, vw07_datastar, vw07_disk, vw07_mixed, vw07_stretch
@@ -23,6 +22,7 @@ from one_preempt.simulation.experiments.vw07_datastar import Submission
 from one_preempt.simulation.experiments.vw07_deployment import DeploymentSite
 from one_preempt.simulation.experiments.vw07_mixed_tables import PUBLISHED
 from one_preempt.simulation.experiments.vw07_site import TRANSFER_MS
+from one_preempt.simulation.vw07_model.image_pool import Keeping, PoolRules
 
 CACHE = PoolRules(limit_mb=1800, keeping=Keeping.UNTIL_EVICTED)
 

@@ -37,6 +37,6 @@ class ImageStagingPolicy(Protocol):
     def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
         """When each of the transfers has the link, in the order in which they begin.
 
-        Some may end after their deadlines: whether that is refused is not the policy's question (see `admission`). The
-        order of `transfers` does not matter.
+        Some may end after their deadlines: whether that is refused is not the policy's question. The order of
+        `transfers` does not matter.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import accumulate
 
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
@@ -43,16 +44,15 @@ def peaks_mib(
     for place, begin_s in begins.items():
         if place in sizes and begin_s < until[place]:
             changes.setdefault(place[1], []).extend([(begin_s, sizes[place]), (until[place], -sizes[place])])
-    return {host_id: _peak(of_host) for host_id, of_host in sorted(changes.items())}
+    return {host_id: peak(of_host) for host_id, of_host in sorted(changes.items())}
 
 
-def _peak(changes: list[tuple[int, int]]) -> int:
-    """What goes at an instant goes before what comes."""
-    peak = level = 0
-    for _, change in sorted(changes):
-        level += change
-        peak = max(peak, level)
-    return peak
+def peak(changes: Iterable[tuple[int, int]]) -> int:
+    """The most that is there at one time, by instants and how much comes then, or goes: below 0.
+
+    What goes at an instant goes before what comes.
+    """
+    return max(accumulate((change for _, change in sorted(changes)), initial=0))
 
 
 def room_on(host_id: int, known: KnownImages, rules: ImageStagingRules) -> int | None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from one_preempt.core.image_staging.edf import POLICY as EDF_POLICY
 from one_preempt.core.image_staging.link import Link
-from one_preempt.core.image_staging.staged_in_turn import staged_as_asked
 from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
@@ -23,6 +22,7 @@ from one_preempt.simulation.experiments.replicated import (
 from one_preempt.simulation.experiments.vw07_site import TRANSFER_MS, chance_of, drawn_ms
 from one_preempt.simulation.plots.charts import bar_chart
 from one_preempt.simulation.probes.statistics import interval, mean
+from one_preempt.simulation.vw07_model.staged_in_turn import staged_as_asked
 
 UNIFORM, BURSTS = "uniform", "bursts"
 WORKSPACES = {UNIFORM: 36, BURSTS: 35}

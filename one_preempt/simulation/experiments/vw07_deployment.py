@@ -9,11 +9,11 @@ from heapq import heappop, heappush
 from msgspec import Struct, field
 
 from one_preempt.core.image_staging.fifo import POLICY as FIFO
-from one_preempt.core.image_staging.image_pool import ImagePool, PoolRules
 from one_preempt.core.image_staging.link import link_from
 from one_preempt.core.image_staging.transfer import Span, Transfer
 from one_preempt.simulation.experiments.vw07_datastar import Submission
 from one_preempt.simulation.experiments.vw07_site import IMAGE_MB, PLACES, TRANSFER_MS
+from one_preempt.simulation.vw07_model.image_pool import ImagePool, PoolRules
 
 
 class Deployed(Struct, frozen=True):

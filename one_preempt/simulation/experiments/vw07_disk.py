@@ -6,15 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from one_preempt.core.image_staging.admission import (
-    Promised,
-    Refusal,
-    StagingRules,
-    TransferUnit,
-    WorkspaceRequest,
-    admitted,
-)
-from one_preempt.core.image_staging.planned_images import peak_disk_mb
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
@@ -36,6 +27,15 @@ from one_preempt.simulation.experiments.vw07_site import (
 )
 from one_preempt.simulation.plots.charts import bar_chart
 from one_preempt.simulation.probes.statistics import interval, mean
+from one_preempt.simulation.vw07_model.admission import (
+    Promised,
+    Refusal,
+    StagingRules,
+    TransferUnit,
+    WorkspaceRequest,
+    admitted,
+)
+from one_preempt.simulation.vw07_model.planned_images import peak_disk_mb
 
 REQUESTS, MOST_VMS = 94, 16
 TRACE_MS = 10 * 3600 * MS_PER_S

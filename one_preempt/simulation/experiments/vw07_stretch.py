@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from one_preempt.core.image_staging.image_pool import Keeping, PoolRules
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import (
@@ -27,6 +26,7 @@ from one_preempt.simulation.experiments.vw07_datastar import (
 from one_preempt.simulation.experiments.vw07_deployment import DeploymentSite
 from one_preempt.simulation.plots.charts import bar_chart
 from one_preempt.simulation.probes.statistics import interval, mean
+from one_preempt.simulation.vw07_model.image_pool import Keeping, PoolRules
 
 NAME = "vw07-stretch"
 UNIFORM, SKEWED = IMAGE_WEIGHTS

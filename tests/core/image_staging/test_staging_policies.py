@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from one_preempt.core.image_staging.equal_sharing import shared_equally
 from one_preempt.core.image_staging.link import Link, link_from
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
-from one_preempt.core.image_staging.staged_in_turn import staged_as_asked
 from one_preempt.core.image_staging.transfer import Span, StagedTransfer, Transfer, transfer_ms
 from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
+from one_preempt.simulation.vw07_model.staged_in_turn import staged_as_asked
 from tests.core.image_staging.drawn_transfers import NOW_MS, links, reserved_transfers, slots, transfer
 
 EDF, EDF_JIT, FIFO = map(IMAGE_STAGING_POLICIES.named, ("EDF", "EDF/JIT", "FIFO"))

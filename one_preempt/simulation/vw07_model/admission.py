@@ -13,10 +13,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from one_preempt.core.image_staging.link import Link, link_from
-from one_preempt.core.image_staging.planned_images import ImageUse, PlannedImage, peak_disk_mb, shared_image
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
-from one_preempt.core.image_staging.slot_fitting import Booking, fitted, rooms_between
 from one_preempt.core.image_staging.transfer import Span, StagedTransfer, Transfer, transfer_ms
+from one_preempt.simulation.vw07_model.planned_images import ImageUse, PlannedImage, peak_disk_mb, shared_image
+from one_preempt.simulation.vw07_model.slot_fitting import Booking, fitted, rooms_between
 
 
 class TransferUnit(Enum):

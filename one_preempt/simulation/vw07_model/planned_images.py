@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from one_preempt.core.image_staging.pool_room import peak
 from one_preempt.core.image_staging.transfer import StagedTransfer
 
 
@@ -90,13 +91,4 @@ def peak_disk_mb(
             of_node += [
                 change for use in one.uses for change in ((use.start_ms, use.size_mb), (use.end_ms, -use.size_mb))
             ]
-    return {node: _peak(of_node) for node, of_node in sorted(changes.items())}
-
-
-def _peak(changes: list[tuple[int, int]]) -> int:
-    """What goes at an instant goes before what comes."""
-    peak_mb = level_mb = 0
-    for _, change_mb in sorted(changes):
-        level_mb += change_mb
-        peak_mb = max(peak_mb, level_mb)
-    return peak_mb
+    return {node: peak(of_node) for node, of_node in sorted(changes.items())}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from one_preempt.core.image_staging.pool_room import peak
+
 
 class Booking(NamedTuple):
     """A VM that has a place on a node from an instant on until another one."""
@@ -20,15 +22,7 @@ def rooms_between(bookings: Iterable[Booking], places: Mapping[int, int], begin_
     for one in bookings:
         if one.begin_ms < end_ms and begin_ms < one.end_ms:
             changes[one.node] += [(max(one.begin_ms, begin_ms), 1), (one.end_ms, -1)]
-    return {node: places[node] - _most_at_once(of_node) for node, of_node in changes.items()}
-
-
-def _most_at_once(changes: list[tuple[int, int]]) -> int:
-    most = running = 0
-    for _, change in sorted(changes):
-        running += change
-        most = max(most, running)
-    return most
+    return {node: places[node] - peak(of_node) for node, of_node in changes.items()}
 
 
 def candidate_nodes(rooms: Mapping[int, int], with_image: Collection[int]) -> list[int]:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.image_staging.admission import (
+from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
+from one_preempt.simulation.vw07_model.admission import (
     Promised,
     Refusal,
     StagingRules,
@@ -14,14 +15,13 @@ from one_preempt.core.image_staging.admission import (
     WorkspaceRequest,
     admitted,
 )
-from one_preempt.core.image_staging.planned_images import (
+from one_preempt.simulation.vw07_model.planned_images import (
     ImageUse,
     PlannedImage,
     peak_disk_mb,
     shared_image,
 )
-from one_preempt.core.image_staging.slot_fitting import fitted
-from one_preempt.policy_registry import IMAGE_STAGING_POLICIES
+from one_preempt.simulation.vw07_model.slot_fitting import fitted
 from tests.core.image_staging.drawn_transfers import slots
 
 EDF, EDF_JIT = IMAGE_STAGING_POLICIES.named("EDF"), IMAGE_STAGING_POLICIES.named("EDF/JIT")

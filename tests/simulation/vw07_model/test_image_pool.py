@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.image_staging.image_pool import ImagePool, Keeping, PoolRules
+from one_preempt.simulation.vw07_model.image_pool import ImagePool, Keeping, PoolRules
 
 SIZES_MB = {"a": 600, "b": 600, "c": 300, "d": 900}
 CACHE = PoolRules(limit_mb=1800, keeping=Keeping.UNTIL_EVICTED)
