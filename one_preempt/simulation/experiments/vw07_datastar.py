@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from msgspec import Struct
 
 from one_preempt.core.model.time import MS_PER_S
@@ -45,24 +44,19 @@ def recorded(folder: Path) -> tuple[Submission, ...]:
         raise OnePreemptError(f"{folder}: there is no {LOG_FILE}: name the folder that holds the traces")
     log = read_swf(path)
     numbers = log.column(SwfField.JOB_NUMBER)
-    chosen = (
+    chosen = log.only(
         (numbers >= FIRST_JOB)
         & (numbers < BEFORE_JOB)
         & (log.column(SwfField.QUEUE) == EXPRESS_QUEUE)
         & (log.column(SwfField.STATUS) == SwfStatus.COMPLETED)
     )
-    jobs = log.jobs[chosen].astype(np.int64)
-    if not len(jobs):
+    if not len(chosen):
         raise OnePreemptError(f"{path}: has no jobs {FIRST_JOB} to {BEFORE_JOB} of queue {EXPRESS_QUEUE}: another log?")
-    first_s = int(jobs[0, SwfField.SUBMIT_TIME])
-    return tuple(
-        Submission(
-            MS_PER_S * (int(job[SwfField.SUBMIT_TIME]) - first_s),
-            int(job[SwfField.REQUESTED_PROCESSORS]) // PROCESSORS_PER_VM,
-            MS_PER_S * int(job[SwfField.RUN_TIME]),
-        )
-        for job in jobs
-    )
+    submitted_s = chosen.column(SwfField.SUBMIT_TIME)
+    at_ms = MS_PER_S * (submitted_s - submitted_s[0])
+    vms = chosen.column(SwfField.REQUESTED_PROCESSORS) // PROCESSORS_PER_VM
+    lasts_ms = MS_PER_S * chosen.column(SwfField.RUN_TIME)
+    return tuple(map(Submission, at_ms.tolist(), vms.tolist(), lasts_ms.tolist()))
 
 
 def drawn(replication: int) -> tuple[Submission, ...]:

@@ -26,7 +26,7 @@ from one_preempt.simulation.simulator.scheduler import Report, Scheduler
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
 from one_preempt.simulation.simulator.submission import submit
 from one_preempt.simulation.simulator.timed_fault import TimedFault
-from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import Workload
 
 # A guest that is moved while it runs goes on running.
 _SERVED = frozenset({LcmState.RUNNING, LcmState.MIGRATE})
@@ -130,8 +130,7 @@ class Simulator:
     def _play(self) -> None:
         for number, fault in enumerate(self._faults):
             self._heap.push(self._origin_ms + 1000 * fault.at_s, EventKind.FAULT, number)
-        for number, request in enumerate(self._requests):
-            self._heap.push(self._origin_ms + 1000 * request.submitted_at_s, EventKind.SUBMISSION, number)
+        self._await_submission(0)
         idle, awaited_ms = 0, self._last_wish_ms()
         while self._plays_on or (idle < _IDLE_CYCLES and len(self._records) < len(self._requests)):
             at_ms = self._next_at_ms()
@@ -194,7 +193,7 @@ class Simulator:
                 if kind == _END:
                     self._end(number, mark)
                 elif kind == _SUBMISSION:
-                    self._submit(self._requests[number])
+                    self._submit(number)
                 else:
                     self._faults[number].strike(cloud)
                 event = heap.pop_due(at_ms)
@@ -221,7 +220,13 @@ class Simulator:
 
     # ---------------------------------------------------------------- events
 
-    def _submit(self, request: WorkloadRequest) -> None:
+    def _await_submission(self, number: int) -> None:
+        """They come in their order: only the next one waits in the heap."""
+        if number < len(self._requests):
+            self._heap.push(self._origin_ms + 1000 * self._requests[number].submitted_at_s, _SUBMISSION, number)
+
+    def _submit(self, number: int) -> None:
+        request = self._requests[number]
         owner = self._external if request.external else self._local
         if self._owners:
             owner = self._owners.get(origin_of(request), owner)
@@ -232,6 +237,7 @@ class Simulator:
         self._lease_by_id[lease.vm_ids[0]] = lease
         self._new.append(lease)
         self._anything = self._changed = True
+        self._await_submission(number + 1)
 
     def _end(self, vm_id: int, mark: int) -> None:
         """A VM has run its time, unless it was interrupted since; one that is being moved ends when it is there."""
@@ -301,13 +307,11 @@ class Simulator:
         quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
         self._anything = True
         self._changed |= not quiet
-        marks = []
         for run in runs:
             run.served_ms, run.since_ms, run.is_running = 0, change.at_ms, True
             run.mark += 1
-            marks.append(run.mark)
         lease.all_run(change.at_ms)
-        lease.marks = tuple(marks)
+        lease.marks = tuple([run.mark for run in runs])
         ends_at_ms = change.at_ms + 1000 * lease.request.actual_duration_s
         self._heap.push(ends_at_ms, _END, change.vm_ids[0], -lease.marks[0])
         return True
@@ -381,20 +385,16 @@ class Simulator:
         self._parting.discard(lease.vm_ids[0])
         self._records.append(lease.record(self._origin_ms))
 
-    # ---------------------------------------------------------------- owners
-
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""
         refused = taken_back(plan, state, self._new)
         self._new.clear()
         for lease_id, why in refused.items():
-            run = self._lease_by_id.get(lease_id)
-            if run is not None:
-                run.rejection = why
-                self._terminate(run)
-
-    def _terminate(self, run: LeaseRun) -> None:
-        for vm_id in run.vm_ids:
-            if vm_id in self._runs:
-                with suppress(OnedError):
-                    self._cloud.vm_action(run.owner, "terminate", vm_id)
+            lease = self._lease_by_id.get(lease_id)
+            if lease is None:
+                continue
+            lease.rejection = why
+            for vm_id in lease.vm_ids:
+                if vm_id in self._runs:
+                    with suppress(OnedError):
+                        self._cloud.vm_action(lease.owner, "terminate", vm_id)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.workload.trace_files import (
@@ -28,8 +30,11 @@ from one_preempt.simulation.workload.trace_files import (
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+Column = npt.NDArray[np.float64] | npt.NDArray[np.signedinteger[Any]]
 
 _GREATEST_VALUE = 10.0**12  # exact as a float, and so are products with what a reading multiplies by
+_WHOLE: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int16, np.int32, np.int64)
+_JOBS_OF_A_PIECE = 50_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -116,16 +121,43 @@ class SwfHeader(Struct, frozen=True):
 
 
 class SwfLog(Struct, frozen=True, eq=False):
-    """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `bad_lines` were left out."""
+    """A log as it stands: `columns` as `SwfField`, each of the smallest type that holds it; without `bad_lines`."""
 
     header: SwfHeader
-    jobs: FloatArray
+    columns: tuple[Column, ...]
     source: str = ""
     bad_lines: int = 0
 
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
     def column(self, name: SwfField) -> IntArray:
         """One column in whole numbers."""
-        return self.jobs[:, name].astype(np.int64)
+        return self.columns[name].astype(np.int64)
+
+    def pieces(self) -> Iterator[SwfLog]:
+        """The log in pieces of its jobs, in their order: what is made of a long one is made of a piece at a time."""
+        for first in range(0, len(self), _JOBS_OF_A_PIECE):
+            yield self.only(slice(first, first + _JOBS_OF_A_PIECE))
+
+    def only(self, rows: slice | BoolArray) -> SwfLog:
+        """The same log with these jobs alone."""
+        return replace(self, columns=tuple(column[rows] for column in self.columns))
+
+
+def columns_of(jobs: FloatArray) -> tuple[Column, ...]:
+    """The columns of a table of shape (jobs, 18)."""
+    return tuple(map(_small, jobs.T))
+
+
+def _small(values: FloatArray) -> Column:
+    """The same values as whole numbers of as few bytes as they need, or as floats if one is a fraction."""
+    whole = values.astype(np.int64)
+    if not np.array_equal(whole, values):
+        return np.ascontiguousarray(values)
+    least, greatest = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
+    small = next(kind for kind in _WHOLE if np.iinfo(kind).min <= least and greatest <= np.iinfo(kind).max)
+    return whole.astype(small)
 
 
 def read_swf(path: Path | str, skip_bad_lines: bool = False) -> SwfLog:
@@ -147,15 +179,15 @@ def parse_swf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> 
     comments: list[str] = []
     bad = BadLineCounter(source, skip_bad_lines)
     parts = [_parse_block(lines, first, comments, bad) for first, lines in blocks_of_lines(stream, source)]
-    jobs = np.concatenate([np.empty((0, len(SwfField))), *(rows for rows, _ in parts)])
-    numbers = np.concatenate([np.empty(0, dtype=np.int64), *(lines for _, lines in parts)])
-    once = _first_of_each_job(jobs, numbers, bad)
-    return SwfLog(SwfHeader(tuple(comments)), jobs[once], source, bad.count)
+    columns = tuple(np.concatenate([part[0][name] for part in parts]) for name in SwfField)
+    once = _first_of_each_job(columns, np.concatenate([line_numbers for _, line_numbers in parts]), bad)
+    log = SwfLog(SwfHeader(tuple(comments)), columns, source, bad.count)
+    return log if once.all() else log.only(once)
 
 
 def _parse_block(
     lines: Sequence[bytes], first: int, comments: list[str], bad: BadLineCounter
-) -> tuple[FloatArray, IntArray]:
+) -> tuple[tuple[Column, ...], IntArray]:
     """The good jobs of a block and the numbers of their lines; comments are added to `comments`."""
     texts: list[str] = []
     numbers: list[int] = []
@@ -176,7 +208,7 @@ def _parse_block(
     good = ~_unusable(rows).any(axis=1)
     for index in np.flatnonzero(~good).tolist():
         bad.add(int(line_numbers[index]), _what_is_unusable(rows[index]))
-    return rows[good], line_numbers[good]
+    return columns_of(rows[good]), line_numbers[good]
 
 
 def _comment(line: bytes) -> str:
@@ -233,15 +265,15 @@ def _what_is_unusable(row: FloatArray) -> str:
     return f"{name.title}: {row[name]:.15g} is not a {kind} from {least} to {_GREATEST_VALUE:.0e}{unknown}"
 
 
-def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: BadLineCounter) -> BoolArray:
+def _first_of_each_job(columns: Sequence[Column], line_numbers: IntArray, bad: BadLineCounter) -> BoolArray:
     """Rows of the log without those that repeat a job number; partial runs repeat theirs by right."""
-    kept = np.isin(jobs[:, SwfField.STATUS], PARTIAL_RUNS)
+    numbers, kept = columns[SwfField.JOB_NUMBER], np.isin(columns[SwfField.STATUS], PARTIAL_RUNS)
     own_lines = np.flatnonzero(~kept)
-    _, first_rows = np.unique(jobs[own_lines, SwfField.JOB_NUMBER], return_index=True)
+    _, first_rows = np.unique(numbers[own_lines], return_index=True)
     kept[own_lines[first_rows]] = True
     for row in np.flatnonzero(~kept).tolist():
-        number = int(jobs[row, SwfField.JOB_NUMBER])
-        bad.add(int(line_numbers[row]), f"{SwfField.JOB_NUMBER.title}: {number} was the number of an earlier job")
+        told = f"{SwfField.JOB_NUMBER.title}: {int(numbers[row])} was the number of an earlier job"
+        bad.add(int(line_numbers[row]), told)
     return kept
 
 
@@ -256,13 +288,10 @@ def write_swf(log: SwfLog, path: Path | str) -> None:
 
 def format_swf(log: SwfLog) -> str:
     """A log as text: the comments, then the jobs in their order."""
-    columns = (map(str, _shortest(log.jobs[:, name], name)) for name in SwfField)
     comments = "".join(f";{line}\n" for line in log.header.lines)
+    columns = (map(_shortest, column.tolist()) for column in log.columns)
     return comments + "".join(" ".join(words) + "\n" for words in zip(*columns, strict=True))
 
 
-def _shortest(column: FloatArray, name: SwfField) -> list[int] | list[int | float]:
-    if name not in _MAY_BE_FRACTIONS:
-        whole: list[int] = column.astype(np.int64).tolist()
-        return whole
-    return [int(value) if value.is_integer() else value for value in column.tolist()]
+def _shortest(value: float) -> str:
+    return f"{int(value)}" if value == int(value) else f"{value}"

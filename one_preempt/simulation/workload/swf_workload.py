@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
 
 import numpy as np
@@ -18,6 +20,7 @@ from one_preempt.simulation.workload.swf import (
     SwfHeader,
     SwfLog,
     SwfStatus,
+    columns_of,
 )
 from one_preempt.simulation.workload.workload import (
     LONGEST_S,
@@ -85,24 +88,27 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
         OnePreemptError: Its header names more nodes than any machine has: the log and the label are named.
     """
     reading = reading or SwfReading()
-    rows, left_out = _replayable(log, reading)
-    unix_start = log.header.unix_start_time
+    left_out: Counter[str] = Counter()
+    requests: list[WorkloadRequest] = []
     with rare_garbage_collection():
-        requests = _requests(log, rows, reading)
+        for piece in log.pieces():
+            requests += _requests(_replayable(piece, reading, left_out), reading)
+    left_out["bad lines"] = log.bad_lines
+    unix_start = log.header.unix_start_time
     return Workload(
-        requests=requests,
+        requests=tuple(requests),
         name=log.source,
         site=_site(log, reading),
         recorded_from_s=None if unix_start is None else unix_start + reading.submitted_from_s,
         provenance=(f"read from {log.source}, {reading.processors_per_vm} processors a VM",),
-        left_out=left_out,
+        left_out=tuple(LeftOut(reason, count) for reason, count in left_out.items() if count),
     )
 
 
-def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftOut, ...]]:
-    """Rows to replay, and how many of the others fail at which condition first."""
+def _replayable(log: SwfLog, reading: SwfReading, left_out: Counter[str]) -> SwfLog:
+    """The jobs to replay; the others are counted by the first condition at which they fail."""
     submitted, queue = log.column(SwfField.SUBMIT_TIME), log.column(SwfField.QUEUE)
-    everything = np.ones(len(log.jobs), dtype=np.bool_)
+    everything = np.ones(len(log), dtype=np.bool_)
     before_s = reading.submitted_before_s
     conditions: list[tuple[str, BoolArray]] = [
         ("partial runs of jobs that have a line of their own", ~np.isin(log.column(SwfField.STATUS), PARTIAL_RUNS)),
@@ -114,14 +120,11 @@ def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftO
         (f"jobs of more than {MOST_MACHINES} VMs", _widths(log, reading) <= MOST_MACHINES),
         (f"jobs that ask for more than {LONGEST_S} s", _estimates_s(log, reading) <= LONGEST_S),
     ]
-    kept, left_out = everything, []
+    kept = everything
     for reason, holds in conditions:
-        if lost := int(np.count_nonzero(kept & ~holds)):
-            left_out.append(LeftOut(reason, lost))
+        left_out[reason] += int(np.count_nonzero(kept & ~holds))
         kept = kept & holds
-    if log.bad_lines:
-        left_out.append(LeftOut("bad lines", log.bad_lines))
-    return np.flatnonzero(kept), tuple(left_out)
+    return log.only(kept)
 
 
 def _processors(log: SwfLog) -> IntArray:
@@ -141,7 +144,7 @@ def _estimates_s(log: SwfLog, reading: SwfReading) -> IntArray:
     return np.where(asked_s > 0, asked_s, instead_s)
 
 
-def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[WorkloadRequest, ...]:
+def _requests(log: SwfLog, reading: SwfReading) -> Iterator[WorkloadRequest]:
     run_s, estimated_s = log.column(SwfField.RUN_TIME), _estimates_s(log, reading)
     if reading.cut_overruns:
         run_s = np.where(estimated_s > 0, np.minimum(run_s, estimated_s), run_s)
@@ -151,8 +154,10 @@ def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[Workloa
         _widths(log, reading), _memory_mib(log, reading), estimated_s, run_s,
         log.column(SwfField.USER), log.column(SwfField.GROUP), log.column(SwfField.QUEUE),
     )  # fmt: skip
-    return tuple(
-        WorkloadRequest(
+    for number, submitted, width, memory, estimated, run, user, group, queue in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        yield WorkloadRequest(
             number,
             submitted,
             shapes[width, memory],
@@ -163,10 +168,6 @@ def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[Workloa
             group=group,
             queue=queue,
         )
-        for number, submitted, width, memory, estimated, run, user, group, queue in zip(
-            *(column[rows].tolist() for column in columns), strict=True
-        )
-    )
 
 
 class _SharedShapes(dict[tuple[int, int], tuple[MachineSet]]):
@@ -228,7 +229,7 @@ def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:
         row[SwfField.REQUESTED_MEMORY] = request.vm_sets[0].memory_mib * KIB_PER_MIB // processors_per_vm
         row[SwfField.STATUS] = SwfStatus.COMPLETED
         row[SwfField.USER], row[SwfField.GROUP], row[SwfField.QUEUE] = request.user, request.group, request.queue
-    return SwfLog(SwfHeader(tuple(header)), jobs)
+    return SwfLog(SwfHeader(tuple(header)), columns_of(jobs))
 
 
 def _vms_on_one(node: MachineSet, workload: Workload) -> int:

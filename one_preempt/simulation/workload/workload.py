@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from itertools import pairwise
 from operator import attrgetter
 
 from msgspec import Struct, field
@@ -55,7 +56,7 @@ class MachineSet(Struct, frozen=True, order=True):
             raise ValueError(f"{self.cpu_centi / 100:g} CPUs and {self.memory_mib} MiB: amounts are not negative")
 
 
-class WorkloadRequest(Struct, frozen=True):
+class WorkloadRequest(Struct, frozen=True, gc=False):
     """One request for a lease: all its VMs together or not at all.
 
     Attributes:
@@ -205,10 +206,11 @@ class Workload(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        in_order = tuple(sorted(self.requests, key=attrgetter("submitted_at_s", "id")))
-        if len({request.id for request in in_order}) < len(in_order):
+        in_order = sorted(self.requests, key=attrgetter("id"))
+        if any(one.id == following.id for one, following in pairwise(in_order)):
             raise ValueError("two requests of a workload have the same id")
-        force_setattr(self, "requests", in_order)
+        in_order.sort(key=attrgetter("submitted_at_s"))
+        force_setattr(self, "requests", tuple(in_order))
 
     def __len__(self) -> int:
         return len(self.requests)

@@ -225,4 +225,4 @@ def test_the_whole_blue_log_is_read() -> None:
 def test_every_trace_is_read_without_a_bad_line(path: Path) -> None:
     log = read_swf(path)
     workload = workload_from_swf(log)
-    assert len(workload) + sum(left_out.count for left_out in workload.left_out) == len(log.jobs)
+    assert len(workload) + sum(left_out.count for left_out in workload.left_out) == len(log)
