@@ -21,7 +21,7 @@ from one_preempt.errors import OnePreemptError, cause_of
 from one_preempt.simulation.workload.inject import ReservationRecipe, draw_reservations, merged
 from one_preempt.simulation.workload.lublin99 import TYPELESS, Lublin99
 from one_preempt.simulation.workload.lwf_text import parse_lwf_text
-from one_preempt.simulation.workload.scaling import adjusted_to_means, with_span
+from one_preempt.simulation.workload.scaling import adjusted_to_means, with_overruns_cut, with_span
 from one_preempt.simulation.workload.swf import SwfLog, read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
 from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PER_HOUR, StartKind, Workload
@@ -120,9 +120,9 @@ def best_effort(
         found = _drawn(small)
     elif month:
         begin_s = _SLICE_BEGINS_S + month * SECONDS_PER_DAY
-        found = workload_from_swf(_log(traces.path / LOG_FILE), _reading(_PROCESSORS_A_NODE, begin_s))
+        found = _batch_jobs(traces.path / LOG_FILE, _PROCESSORS_A_NODE, begin_s)
     else:
-        found = workload_from_swf(_log(traces.path / SLICE_FILE), _reading(1, 0))
+        found = _batch_jobs(traces.path / SLICE_FILE, 1, 0)
     if as_requested:
         return found
     return found.mapped(
@@ -131,11 +131,11 @@ def best_effort(
     )
 
 
-def _reading(processors: int, from_s: int) -> SwfReading:
-    return SwfReading(
-        processors_per_vm=processors, queues=_BATCH_QUEUES, submitted_from_s=from_s,
-        submitted_before_s=from_s + SPAN_S, cut_overruns=True,
-    )  # fmt: skip
+def _batch_jobs(path: Path, processors: int, from_s: int) -> Workload:
+    reading = SwfReading(
+        processors_per_vm=processors, queues=_BATCH_QUEUES, submitted_from_s=from_s, submitted_before_s=from_s + SPAN_S
+    )
+    return with_overruns_cut(workload_from_swf(_log(path), reading))
 
 
 @lru_cache(maxsize=2)

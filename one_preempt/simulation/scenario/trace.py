@@ -14,6 +14,7 @@ from one_preempt.simulation.workload.accounting_records import ROOT
 from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
 from one_preempt.simulation.workload.lwf import LEASE_WORKLOAD, read_lwf
 from one_preempt.simulation.workload.lwf_text import read_lwf_text
+from one_preempt.simulation.workload.scaling import with_overruns_cut
 from one_preempt.simulation.workload.swf import read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
 from one_preempt.simulation.workload.trace_files import open_trace
@@ -82,6 +83,8 @@ def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
     """
     reading = reading or TraceReading()
     workload = _read(path, reading)
+    if reading.cut_overruns:
+        workload = with_overruns_cut(workload)
     if reading.annotations is None:
         return workload
     return annotated(workload, read_annotations(reading.annotations, reading.skip_bad_lines), reading.skip_bad_lines)
@@ -93,10 +96,9 @@ def _read(path: Path, reading: TraceReading) -> Workload:
         tells = "VMs (accounting)" if kind is SourceKind.ACCOUNTING else "nodes (LWF)"
         raise OnePreemptError(f"{path} tells {tells} and not processors: leave out processors per VM")
     if kind is SourceKind.ACCOUNTING:
-        return read_accounting_file(path, reading.skip_bad_lines, reading.cut_overruns)
+        return read_accounting_file(path, reading.skip_bad_lines)
     if kind is SourceKind.LWF:
         if _beginning(path).startswith(b"<"):
-            return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
-        return read_lwf_text(path, reading.skip_bad_lines, reading.cut_overruns)
-    swf = SwfReading(processors_per_vm=reading.processors_per_vm, cut_overruns=reading.cut_overruns)
-    return workload_from_swf(read_swf(path, reading.skip_bad_lines), swf)
+            return read_lwf(path, reading.skip_bad_lines)
+        return read_lwf_text(path, reading.skip_bad_lines)
+    return workload_from_swf(read_swf(path, reading.skip_bad_lines), SwfReading(reading.processors_per_vm))

@@ -42,24 +42,21 @@ class _Run(Struct, frozen=True):
         return max(stay.until_s for stay in self.stays)
 
 
-def read_accounting_file(path: Path | str, skip_bad_records: bool = False, cut_overruns: bool = False) -> Workload:
+def read_accounting_file(path: Path | str, skip_bad_records: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip. Instant 0 is when the first VM that ran was submitted.
 
     Args:
         path: Where it is.
         skip_bad_records: Leave out and count records that cannot be understood, instead of refusing the file.
-        cut_overruns: VMs with a DURATION end when it is over, though they ran longer.
 
     Raises:
         OnePreemptError: The file cannot be read, or is bad: file, line, record and field.
     """
     with open_trace(path) as stream:
-        return parse_accounting(stream, str(path), skip_bad_records, cut_overruns)
+        return parse_accounting(stream, str(path), skip_bad_records)
 
 
-def parse_accounting(
-    stream: ByteStream, source: str, skip_bad_records: bool = False, cut_overruns: bool = False
-) -> Workload:
+def parse_accounting(stream: ByteStream, source: str, skip_bad_records: bool = False) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_accounting_file`."""
     bad = BadLineCounter(source, skip_bad_records)
     records, last_s = read_records(stream, source, bad)
@@ -70,7 +67,7 @@ def parse_accounting(
     played: list[_Run] = []
     for members in _together(ran):
         try:
-            requests.append(_request(members, origin_s, cut_overruns))
+            requests.append(_request(members, origin_s))
             played += members
         except ValueError as error:
             bad.add(members[0].first.line, f"VM {members[0].id}: {error}")
@@ -123,13 +120,12 @@ def _together(runs: Sequence[_Run]) -> list[list[_Run]]:
     return leases
 
 
-def _request(members: Sequence[_Run], origin_s: int, cut_overruns: bool) -> WorkloadRequest:
+def _request(members: Sequence[_Run], origin_s: int) -> WorkloadRequest:
     """One request of all of them: there when the last one is, and as long as the longest one ran."""
     first = members[0].first
     terms = first.lease or _WITHOUT_LEASE
     submitted_at_s = max(run.first.submitted_at_s for run in members)
     duration_s = max(run.duration_s for run in members)
-    asked_s = terms.duration_s or max(1, duration_s)
     start = StartKind.IMMEDIATE if terms.at_once else StartKind.BEST_EFFORT
     start_at_s = deadline_at_s = None
     if terms.start_at_s is not None or terms.start_offset_s is not None:
@@ -141,8 +137,8 @@ def _request(members: Sequence[_Run], origin_s: int, cut_overruns: bool) -> Work
         id=members[0].id,
         submitted_at_s=submitted_at_s - origin_s,
         vm_sets=tuple(MachineSet(count, *size) for size, count in machines.items()),
-        requested_duration_s=asked_s,
-        actual_duration_s=min(duration_s, asked_s) if cut_overruns else duration_s,
+        requested_duration_s=terms.duration_s or max(1, duration_s),
+        actual_duration_s=duration_s,
         start=start,
         start_at_s=start_at_s,
         deadline_at_s=deadline_at_s,

@@ -58,7 +58,7 @@ class _Found(Struct):
     other_resources: set[str] = field(default_factory=set)
 
 
-def read_lwf(path: Path | str, skip_bad_requests: bool = False, cut_overruns: bool = False) -> Workload:
+def read_lwf(path: Path | str, skip_bad_requests: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip.
 
     Leases without an id are numbered in their order after the greatest id; bad ones count in both, so that the others
@@ -67,19 +67,12 @@ def read_lwf(path: Path | str, skip_bad_requests: bool = False, cut_overruns: bo
     Args:
         path: Where it is.
         skip_bad_requests: Leave out and count requests that cannot be understood, instead of refusing the file.
-        cut_overruns: Leases end at their requested duration even where the file states a longer real one, as in
-            Haizea. Else they run longer.
 
     Raises:
         OnePreemptError: The file cannot be read, or is bad: file, line, element and attribute.
     """
     with open_trace(path) as stream:
-        workload = parse_lwf(stream, str(path), skip_bad_requests)
-    return workload.after("over-runs cut", map(_cut, workload.requests)) if cut_overruns else workload
-
-
-def _cut(request: WorkloadRequest) -> WorkloadRequest:
-    return replace(request, actual_duration_s=min(request.actual_duration_s, request.planned_duration_s))
+        return parse_lwf(stream, str(path), skip_bad_requests)
 
 
 def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) -> Workload:

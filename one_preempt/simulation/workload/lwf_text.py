@@ -35,7 +35,7 @@ _BOUNDS = dict.fromkeys(_FIELDS, (0, _GREATEST)) | {
 }  # fmt: skip
 
 
-def read_lwf_text(path: Path | str, skip_bad_lines: bool = False, cut_overruns: bool = False) -> Workload:
+def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip; requests are numbered from 1 by their lines, bad ones
     counted, comments not.
 
@@ -44,18 +44,15 @@ def read_lwf_text(path: Path | str, skip_bad_lines: bool = False, cut_overruns: 
     Args:
         path: Where it is.
         skip_bad_lines: Leave out and count what is not of the format, instead of refusing the file.
-        cut_overruns: Leases end at their duration, though their real one is longer.
 
     Raises:
         OnePreemptError: The file cannot be read or, without `skip_bad_lines`, a line is bad: file, line and field.
     """
     with open_trace(path) as stream:
-        return parse_lwf_text(stream, str(path), skip_bad_lines, cut_overruns)
+        return parse_lwf_text(stream, str(path), skip_bad_lines)
 
 
-def parse_lwf_text(
-    stream: ByteStream, source: str, skip_bad_lines: bool = False, cut_overruns: bool = False
-) -> Workload:
+def parse_lwf_text(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
     bad = BadLineCounter(source, skip_bad_lines)
     requests: list[WorkloadRequest] = []
@@ -68,14 +65,14 @@ def parse_lwf_text(
             # A bad line has its number, too: who annotates the others by theirs means the same ones.
             id += 1
             try:
-                requests.append(_request(id, words, cut_overruns))
+                requests.append(_request(id, words))
             except ValueError as error:
                 bad.add(line_number, str(error))
     left_out = (LeftOut("bad lines", bad.count),) if bad.count else ()
     return Workload(tuple(requests), source, provenance=(f"read from {source}",), left_out=left_out)
 
 
-def _request(id: int, words: list[str], cut_overruns: bool) -> WorkloadRequest:
+def _request(id: int, words: list[str]) -> WorkloadRequest:
     if len(words) != len(_FIELDS):
         raise ValueError(f"{len(words)} fields where a lease has {len(_FIELDS)}: '{plain_words(' '.join(words), 60)}'")
     for index, word in enumerate(words):
@@ -94,7 +91,7 @@ def _request(id: int, words: list[str], cut_overruns: bool) -> WorkloadRequest:
         submitted_at_s=submitted_s,
         vm_sets=(MachineSet(nodes, 100 * cpus, memory_mib),),
         requested_duration_s=duration_s,
-        actual_duration_s=min(real_s, duration_s) if cut_overruns else real_s,
+        actual_duration_s=real_s,
         start=StartKind.EXACT if reserved else StartKind.BEST_EFFORT,
         start_at_s=max(0, start_s) if reserved else None,
         lease_type=LeaseType.DC_NON_PREEMPTABLE if reserved else LeaseType.BE_SUSPENDABLE,

@@ -54,7 +54,6 @@ class SwfReading(Struct, frozen=True):
         queues: Only jobs of these queues; None = of all.
         submitted_from_s, submitted_before_s: Only jobs submitted in this window; its begin becomes instant 0.
         missing_estimate: For jobs without a requested time.
-        cut_overruns: Jobs end at their requested time, as Haizea's reader has it. Else they may run longer.
         lease_type: Of all leases; `annotate` draws other types.
     """
 
@@ -66,7 +65,6 @@ class SwfReading(Struct, frozen=True):
     submitted_from_s: int = 0
     submitted_before_s: int | None = None
     missing_estimate: MissingEstimate = MissingEstimate.RUN_TIME
-    cut_overruns: bool = False
     lease_type: LeaseType = LeaseType.BE_SUSPENDABLE
 
     def __post_init__(self) -> None:
@@ -145,13 +143,10 @@ def _estimates_s(log: SwfLog, reading: SwfReading) -> IntArray:
 
 
 def _requests(log: SwfLog, reading: SwfReading) -> Iterator[WorkloadRequest]:
-    run_s, estimated_s = log.column(SwfField.RUN_TIME), _estimates_s(log, reading)
-    if reading.cut_overruns:
-        run_s = np.where(estimated_s > 0, np.minimum(run_s, estimated_s), run_s)
     shapes = _SharedShapes(reading.cpu_centi)
     columns = (
         log.column(SwfField.JOB_NUMBER), log.column(SwfField.SUBMIT_TIME) - reading.submitted_from_s,
-        _widths(log, reading), _memory_mib(log, reading), estimated_s, run_s,
+        _widths(log, reading), _memory_mib(log, reading), _estimates_s(log, reading), log.column(SwfField.RUN_TIME),
         log.column(SwfField.USER), log.column(SwfField.GROUP), log.column(SwfField.QUEUE),
     )  # fmt: skip
     for number, submitted, width, memory, estimated, run, user, group, queue in zip(

@@ -14,6 +14,7 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
 from one_preempt.simulation.workload.accounting import parse_accounting
+from one_preempt.simulation.workload.scaling import with_overruns_cut
 from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
 
 EXAMPLE = Path(__file__).parents[2] / "traces" / "accounting.xml"
@@ -51,9 +52,9 @@ def record(
     )
 
 
-def parsed(*records: str, skip: bool = False, cut: bool = False) -> Workload:
+def parsed(*records: str, skip: bool = False) -> Workload:
     document = f"<HISTORY_RECORDS>\n{chr(10).join(records)}\n</HISTORY_RECORDS>"
-    return parse_accounting(io.BytesIO(document.encode()), "month.xml", skip, cut)
+    return parse_accounting(io.BytesIO(document.encode()), "month.xml", skip)
 
 
 def only(*records: str) -> WorkloadRequest:
@@ -166,7 +167,7 @@ def test_starts_and_deadlines_are_those_of_the_lease(
 
 def test_a_duration_is_what_was_asked_for_and_overruns_can_be_cut() -> None:
     long = record(lease=terms(TYPE="BE-CANCELLABLE", DURATION="00:01:00"))
-    (whole,), (cut,) = parsed(long).requests, parsed(long, cut=True).requests
+    (whole,), (cut,) = parsed(long).requests, with_overruns_cut(parsed(long)).requests
     assert (whole.requested_duration_s, whole.actual_duration_s) == (60, 100)
     assert (cut.requested_duration_s, cut.actual_duration_s) == (60, 60)
 

@@ -13,6 +13,7 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.lwf import parse_lwf, read_lwf
 from one_preempt.simulation.workload.lwf_writing import format_lwf, write_lwf
+from one_preempt.simulation.workload.scaling import with_overruns_cut
 from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
 
 SITE = """\
@@ -120,7 +121,7 @@ def test_the_real_duration_may_differ_and_over_runs_may_be_cut(tmp_path: Path, r
     request = only(lease_request(real=f"<realduration time='{real}'/>"))
     write_lwf(Workload((request,)), tmp_path / "story.lwf.gz")
     assert read_lwf(tmp_path / "story.lwf.gz").requests == (request,)
-    assert read_lwf(tmp_path / "story.lwf.gz", cut_overruns=True).requests[0].actual_duration_s == cut
+    assert with_overruns_cut(read_lwf(tmp_path / "story.lwf.gz")).requests[0].actual_duration_s == cut
 
 
 def test_unlike_nodes_and_instances_of_a_resource_are_read() -> None:

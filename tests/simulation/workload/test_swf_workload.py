@@ -78,14 +78,6 @@ def test_without_a_requested_time_the_run_time_is_the_estimate_or_there_is_none(
     assert only(log_of({SwfField.REQUESTED_TIME: -1, SwfField.RUN_TIME: 0})).requested_duration_s == 1
 
 
-def test_over_runs_stay_unless_they_are_cut() -> None:
-    log = log_of({SwfField.RUN_TIME: 500})
-    assert only(log).actual_duration_s == 500
-    assert only(log, SwfReading(cut_overruns=True)).actual_duration_s == 120
-    unknown = SwfReading(cut_overruns=True, missing_estimate=MissingEstimate.UNKNOWN)
-    assert only(log_of({SwfField.REQUESTED_TIME: -1}), unknown).actual_duration_s == 60
-
-
 def test_what_cannot_be_replayed_is_counted_under_the_first_reason() -> None:
     log = log_of(
         {SwfField.STATUS: 3, SwfField.QUEUE: 9},

@@ -14,6 +14,7 @@ from one_preempt.simulation.workload.scaling import (
     with_durations_scaled,
     with_load_scaled,
     with_offered_load,
+    with_overruns_cut,
     with_sizes_scaled,
     with_span,
 )
@@ -47,6 +48,12 @@ def test_arrivals_are_stretched_to_a_span() -> None:
     assert with_span(Workload((a_request(1, 0), a_request(2, 2_194_161))), 1_209_600).span_s == 1_209_600
     with pytest.raises(OnePreemptError, match="cannot be stretched"):
         with_span(Workload((a_request(),)), 140)
+
+
+@pytest.mark.parametrize(("requested_s", "actual_s", "cut_s"), [(120, 500, 120), (120, 60, 60), (None, 60, 60)])
+def test_over_runs_are_cut_at_the_time_that_was_asked_for(requested_s: int | None, actual_s: int, cut_s: int) -> None:
+    workload = with_overruns_cut(Workload((a_request(requested_s=requested_s, actual_s=actual_s),)))
+    assert [request.actual_duration_s for request in workload.requests] == [cut_s]
 
 
 def test_the_blue_slice_is_brought_to_the_load_that_the_paper_states() -> None:
