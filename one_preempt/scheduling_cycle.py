@@ -24,7 +24,6 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
-from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.owner_use.measuring import with_use
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
@@ -111,8 +110,7 @@ class SchedulingCycle:
         self._decided_by = policies
         self._last: ClusterState | None = None
         self._memory: DecisionMemory | None = None
-        self._overruns_give_way = policies.time.overrun is Overrun.PREEMPT
-        self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
+        self._recounter = Recounter(time_rules=policies.time)
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -141,7 +139,7 @@ class SchedulingCycle:
         violations = self._recount(state, plan)
         if violations:
             # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
-            self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
+            self._recounter = Recounter(time_rules=self._policies.time)
             again = fallback_plan(state, policies)
             if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
@@ -307,7 +305,7 @@ class SchedulingCycle:
         self._since_recount += 1
         if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.switches_hosts or _promises_firmly(plan):
             self._since_recount = 0
-            return verify(state, plan, overruns_give_way=self._overruns_give_way)
+            return verify(state, plan, time_rules=self._policies.time)
         return ()
 
     def _prune(self, state: ClusterState) -> None:

@@ -114,8 +114,7 @@ def play(document: dict[str, Any]) -> Decided:
         images = replace(reconciled.state.images, bounds=chosen.images.bounds)
         reconciled = replace(reconciled, state=replace(reconciled.state, images=images))
     plan = decide(reconciled.state, chosen)
-    overruns_give_way = settings.time.overrun == "preempt"
-    return Decided(reconciled, plan, verify(reconciled.state, plan, overruns_give_way=overruns_give_way))
+    return Decided(reconciled, plan, verify(reconciled.state, plan, time_rules=chosen.time))
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from one_preempt.core.energy.power_rules import PowerMode
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Plan, Reason
-from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.sound_subset import sound_subset
 from one_preempt.core.verify import verify
@@ -38,7 +37,7 @@ def fallback_plan(state: ClusterState, policies: Policies) -> tuple[ClusterState
 
 
 def _is_sound(state: ClusterState, policies: Policies, books: Books, plan: Plan) -> bool:
-    return not verify(state, plan, books, overruns_give_way=policies.time.overrun is Overrun.PREEMPT)
+    return not verify(state, plan, books, policies.time)
 
 
 def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:

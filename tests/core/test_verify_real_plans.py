@@ -15,6 +15,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
+from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -144,12 +145,12 @@ def test_real_plans_pass_and_spoiled_ones_are_caught(monkeypatch: pytest.MonkeyP
     missed: list[tuple[str, tuple[Violation, ...]]] = []
     caught: Counter[str] = Counter()
 
-    def watched(state: ClusterState, made: Plan, books: Books, *, overruns_give_way: bool) -> tuple[Violation, ...]:
-        violations = verify(state, made, books, overruns_give_way=overruns_give_way)
+    def watched(state: ClusterState, made: Plan, books: Books, time_rules: TimeRules) -> tuple[Violation, ...]:
+        violations = verify(state, made, books, time_rules)
         found.extend(violations)
         for code, spoiled_state, spoiled_plan in spoiled(state, made):
             caught[code] += 1
-            broken = verify(spoiled_state, spoiled_plan, overruns_give_way=overruns_give_way)
+            broken = verify(spoiled_state, spoiled_plan, time_rules=time_rules)
             if code not in {violation.code for violation in broken}:
                 missed.append((code, broken))
         return violations

@@ -14,6 +14,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseTyp
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, PreemptionEnd, Victim
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
+from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.verify import verify
 from tests.core.recounted_cluster import NOW_S, WHY, cluster, codes, deploy, host, plan, running, waiting
@@ -288,14 +289,14 @@ def test_nothing_starts_in_what_an_overrun_leaves_of_a_promise() -> None:
     state, made = told(Case(4, runs=[Piece(0, 2, 0, 5)], promised=[Piece(0, 2, 5, 9)], booked=[], starts=[beside]))
     overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
     plain = replace(state.leases[400], terms=replace(state.leases[400].terms, start_at_s=None), verdict=Verdict.NONE)
-    for changes, gives_way, expected in (
-        ({}, False, ["promise-broken"]),
-        ({}, True, []),
-        ({"run_began_at_s": NOW_S - 4}, False, []),
-        ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, False, []),
+    for changes, rule, expected in (
+        ({}, Overrun.KEEP, ["promise-broken"]),
+        ({}, Overrun.PREEMPT, []),
+        ({"run_began_at_s": NOW_S - 4}, Overrun.KEEP, []),
+        ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, Overrun.KEEP, []),
     ):
         leases = {**state.leases, 100: replace(overrun, **changes), 400: plain}
-        found = verify(replace(state, leases=leases), made, overruns_give_way=gives_way)
+        found = verify(replace(state, leases=leases), made, time_rules=TimeRules(overrun=rule))
         assert [one.code for one in found] == expected, changes
 
 

@@ -65,3 +65,6 @@ class TimeRules(Struct, frozen=True):
     grace_s: int = 0
     preparation_margin_s: int = 30
     exclusion: Exclusion = Exclusion.SHARED_STORAGE
+
+
+TIME_AS_SHIPPED = TimeRules()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
 from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
@@ -42,14 +43,14 @@ _OF_VERDICTS = (*power_rules.RULES_OF_PROMISES, *image_rules.RULES_OF_PROMISES)
 
 
 def verify(
-    state: ClusterState, plan: Plan, books: Books | None = None, *, overruns_give_way: bool = False
+    state: ClusterState, plan: Plan, books: Books | None = None, time_rules: TimeRules = TIME_AS_SHIPPED
 ) -> tuple[Violation, ...]:
     """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept.
 
-    `overruns_give_way`: by the configuration what outlives its DURATION leaves for others, whatever its type.
+    `time_rules`: by the configuration, what becomes of what outlives its DURATION.
     """
     books = books if books is not None else Books(state)
-    recount = Recount(state, plan, books, overruns_give_way=overruns_give_way)
+    recount = Recount(state, plan, books, time_rules)
     found: list[Violation] = []
     for concerns, rules in _rules_by_concern(recount):
         if concerns:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation, Verdict
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.verify.recount import Recount
 
 ENDLESS_S = 2**62
@@ -77,7 +78,7 @@ def gives_way_by_type(recount: Recount, lease: Lease) -> bool:
 
 def may_overstay(recount: Recount, lease: Lease) -> bool:
     """It has outlived its DURATION for a while already, and nobody can make it leave: nobody knows when it ends."""
-    if recount.overruns_give_way or lease.run_began_at_s is None or lease.terms.duration_s is None:
+    if recount.time_rules.overrun is Overrun.PREEMPT or lease.run_began_at_s is None or lease.terms.duration_s is None:
         return False
     ends_s = lease.run_began_at_s + max(1, lease.terms.duration_s - lease.served_s)
     return ends_s <= recount.state.now_s and not gives_way_by_type(recount, lease)

@@ -14,6 +14,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Victim
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.reservation import Booking, Verdict
+from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.books import Books, bears_our_lock, rests
 
@@ -53,11 +54,11 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
 class Recount:
     """The plan, the state and the books of it, looked up by the rules.
 
-    `overruns_give_way`: what outlives its DURATION is made to leave for others, whatever its type.
+    `time_rules`: by the configuration, what becomes of what outlives its DURATION.
     """
 
-    def __init__(self, state: ClusterState, plan: Plan, books: Books, *, overruns_give_way: bool = False) -> None:
-        self.overruns_give_way = overruns_give_way
+    def __init__(self, state: ClusterState, plan: Plan, books: Books, time_rules: TimeRules = TIME_AS_SHIPPED) -> None:
+        self.time_rules = time_rules
         self.state = state
         self.plan = plan
         self.books = books

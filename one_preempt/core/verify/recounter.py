@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books, contradictions
 
@@ -18,8 +19,8 @@ class Recounter:
     kept. So is the state itself, which was made of the same changes.
     """
 
-    def __init__(self, from_scratch_every: int = FROM_SCRATCH_EVERY, *, overruns_give_way: bool = False) -> None:
-        self._from_scratch_every, self._overruns_give_way = from_scratch_every, overruns_give_way
+    def __init__(self, from_scratch_every: int = FROM_SCRATCH_EVERY, time_rules: TimeRules = TIME_AS_SHIPPED) -> None:
+        self._from_scratch_every, self._time_rules = from_scratch_every, time_rules
         self._since_scratch = 0
         self._books: Books | None = None
 
@@ -37,5 +38,5 @@ class Recounter:
             self._since_scratch = 0
             wrong = (*books.differences(state), *contradictions(state))
         self._books = books
-        found = verify(state, plan, books, overruns_give_way=self._overruns_give_way)
+        found = verify(state, plan, books, self._time_rules)
         return (*[Violation("changes-untold", text) for text in wrong], *found) if wrong else found

@@ -13,6 +13,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.claims_over_time import (
     JudgedClaim,
@@ -55,7 +56,7 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 
 
 def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
-    if recount.overruns_give_way:
+    if recount.time_rules.overrun is Overrun.PREEMPT:
         return
     arriving = hosts_of_arrivals(recount) & recount.hosts.keys()
     held = frozenset([host_id for host_id in arriving if _somebody_overstays(recount, host_id)])
