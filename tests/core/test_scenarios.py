@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.plan import ActionKind, Plan
 from tests import scenario_reader
 
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
@@ -43,11 +43,7 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     }
     if "preemptions" in expected:
         assert [preemption.id for preemption in decided.plan.preemptions] == expected["preemptions"]
-    if "ended" in expected:
-        ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
-        assert ended == expected["ended"]
-    fulfilled = [end.preemption_id for end in decided.plan.ended_preemptions if end.fulfilled]
-    assert fulfilled == expected.get("fulfilled", [])
+    ends_as_expected(decided.plan, expected)
     if "states" in expected:
         states = {lease_id: decided.state.leases[lease_id].state.value for lease_id in expected["states"]}
         assert states == expected["states"]
@@ -67,6 +63,17 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
             for _, text in action.attributes
         ]
         assert any(words in text for text in texts), texts
+
+
+def ends_as_expected(plan: Plan, expected: dict[str, Any]) -> None:
+    """Which preemptions are over, and why."""
+    if "ended" in expected:
+        assert {end.preemption_id: end.reason.code for end in plan.ended_preemptions} == expected["ended"]
+    for preemption_id, words in expected.get("ended_because", {}).items():
+        texts = [end.reason.text for end in plan.ended_preemptions if end.preemption_id == preemption_id]
+        assert any(words in text for text in texts), texts
+    fulfilled = [end.preemption_id for end in plan.ended_preemptions if end.fulfilled]
+    assert fulfilled == expected.get("fulfilled", [])
 
 
 def test_there_are_scenarios() -> None:

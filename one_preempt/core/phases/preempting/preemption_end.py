@@ -17,6 +17,8 @@ from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_overrun, is_resting, is_shielded, method_is_possible
 
+# So many VMs that are still there are named in the log.
+_NAMED = 5
 TAKEN_BY_THEN = "room-taken-by-then"
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 _BACK = frozenset({VmPhase.STARTING, VmPhase.RUNNING})
@@ -57,7 +59,8 @@ def obstacle_of(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: 
         text = "preempting is only advised now: the configuration says so, or a plan was refused by its own check"
         return give_up(preemption, "advise", text)
     if _is_too_slow(draft, open_preemption, outstanding):
-        return give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
+        text = f"the victims did not leave within preemption_timeout_s: {_still_there(draft, outstanding)}"
+        return give_up(preemption, "too-slow", text)
     lost = lost_host(draft, preemption)
     if lost is not None:
         return lost
@@ -176,6 +179,14 @@ def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption, outstanding:
     now_s = draft.state.now_s
     late_s = now_s - _left_by_s(draft, open_preemption, outstanding)
     return now_s < open_preemption.opened_at_s or late_s > draft.policies.limits.preemption_timeout_s
+
+
+def _still_there(draft: PlanDraft, outstanding: list[Victim]) -> str:
+    """What they do instead, by which an administrator finds those that hang; a few of them."""
+    vms = draft.state.snapshot.vms
+    told = [f"VM {one.vm_id} is {vms[one.vm_id].state_name}" for one in outstanding[:_NAMED]]
+    more = len(outstanding) - len(told)
+    return ", ".join([*told, *([f"and {more} more"] if more else [])])
 
 
 def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> int:
