@@ -39,6 +39,22 @@ def test_while_it_waits_oneds_words_stand() -> None:
     assert written(ONEDS, requirements=NO_HOST) == []
 
 
+@pytest.mark.parametrize("said", ["No host meets SCHED_REQUIREMENTS", "No hosts enabled to run VMs"])
+def test_that_no_host_suits_is_replaced_once_one_does_for_oned_does_not_take_it_back(said: str) -> None:
+    ((name, text),) = written(f"Thu Nov  6 20:59:34 2026: Cannot dispatch VM: {said}", cpu=3)
+    assert (name, "smaller than that" in text) == ("SCHED_MESSAGE", True)
+
+
+def test_what_oned_says_of_datastores_stands_beside_hosts_that_are_too_small() -> None:
+    said = "Thu Nov  6 20:59:34 2026: Cannot dispatch VM: No system datastore meets SCHED_DS_REQUIREMENTS"
+    assert written(said, cpu=3) == []
+
+
+def test_on_hold_oned_says_nothing_new_and_LEASE_STATUS_tells_why() -> None:
+    refused = {"lease": {"type": "BE-SUSPENDABLE"}, "state": "HOLD", "requirements": NO_HOST}
+    assert ("SCHED_MESSAGE", "") in written(ONEDS, **refused)
+
+
 def test_what_place_said_while_the_daemon_was_away_is_replaced_for_place_says_nothing_new() -> None:
     message = f"Fri Nov 27 06:02:58 2026: {OUR_MARK}{WAITS_FOR_THE_DAEMON}"
     ((name, text),) = written(message, requirements=NO_HOST)

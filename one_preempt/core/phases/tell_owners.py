@@ -2,8 +2,9 @@
 
 Written only where the text changes, so that a quiet cloud costs nothing. SCHED_MESSAGE also belongs to oned: it
 is written when empty or ours, and emptied when ours and no longer true. What oned's own rounds of placing wrote (7.x)
-nobody else empties once the VM runs: oned does so only where it runs by a plan of `place`. What mm_sched left (6.x)
-counts as ours: where this scheduler has its place, nobody else says anything new.
+nobody else empties once the VM runs: oned does so only where it runs by a plan of `place`. Nor does oned take back that
+no host suits a VM, once one does or the VM is on HOLD: then it is replaced. What mm_sched left (6.x) counts as ours:
+where this scheduler has its place, nobody else says anything new.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from one_preempt.core.lease_status import (
     says_served,
     served_status,
 )
+from one_preempt.core.matching.reasons import AFFINITY, CAPACITY, DEVICES, NUMA, TOO_SMALL
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -30,6 +32,10 @@ from one_preempt.core.victims import has_overrun
 
 # oned heads what it writes itself with the time, as ctime has it.
 _ONEDS_HEAD = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?: ")
+# What it says of hosts: that none is enabled, may be used by the owner, or meets a requirement that can be read.
+_ONEDS_NO_HOST = re.compile(r"Cannot dispatch VM: (?:No hosts? |User is not .* any host|Error in SCHED_REQ)")
+# Whoever waits for one of these has a host of which oned says nothing of the kind.
+_HAS_HOSTS = frozenset({AFFINITY, TOO_SMALL, CAPACITY, DEVICES, NUMA, "promised", "advise", "not-enough-room"})
 LENGTH = 240
 # The first cycle over a full queue would otherwise spend minutes on messages.
 MESSAGES_A_CYCLE = 50
@@ -62,7 +68,8 @@ def _messages(draft: PlanDraft) -> list[Action]:
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
             due = {} if untouchable else _of_vm(draft, lease, vm, texts)
-            changes = _changes(vm, due | _of_former_lease(draft, lease, vm), oneds_stand)
+            stands = oneds_stand and not _says_otherwise(vm, draft.waits.get(lease.id))
+            changes = _changes(vm, due | _of_former_lease(draft, lease, vm), stands)
             if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
                 continue
             if draft.attempts.must_pause_before(f"message/{vm.id}"):
@@ -172,6 +179,16 @@ def _has_had_its_day(vm: VirtualMachine, now: str | None, oneds_stand: bool) -> 
     """oned wrote why the VM waits, and it runs by now and is to go nowhere; or who wrote it places no more."""
     is_past = (vm.is_running and not vm.resched) or not oneds_stand
     return is_past and now is not None and _ONEDS_HEAD.match(now) is not None
+
+
+def _says_otherwise(vm: VirtualMachine, wait: Reason | None) -> bool:
+    """What oned wrote of hosts is not so any more: it would be written anew in each of its rounds if it were."""
+    if vm.state is VmState.HOLD:
+        return True  # oned's rounds pass over it
+    told = vm.user_template.get(SCHED_MESSAGE, ("",))[0]
+    if wait is None or wait.code not in _HAS_HOSTS or not isinstance(told, str):
+        return False
+    return _ONEDS_NO_HOST.search(told) is not None
 
 
 def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:
