@@ -51,8 +51,8 @@ def test_what_oned_says_of_datastores_stands_beside_hosts_that_are_too_small() -
 
 
 def test_on_hold_oned_says_nothing_new_and_LEASE_STATUS_tells_why() -> None:
-    refused = {"lease": {"type": "BE-SUSPENDABLE"}, "state": "HOLD", "requirements": NO_HOST}
-    assert ("SCHED_MESSAGE", "") in written(ONEDS, **refused)
+    told = written(ONEDS, lease={"type": "BE-SUSPENDABLE"}, state="HOLD", requirements=NO_HOST)
+    assert ("SCHED_MESSAGE", "") in told
 
 
 def test_what_place_said_while_the_daemon_was_away_is_replaced_for_place_says_nothing_new() -> None:
