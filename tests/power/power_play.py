@@ -24,6 +24,7 @@ from one_preempt.ports import PowerCalls, PowerControl, PowerMemory
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.objects import Caller
 from one_preempt.simulation.simulated_cloud.states import HostState, VmState
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor
@@ -125,7 +126,8 @@ class PowerPlay:
     def is_coming(self, host: int) -> bool:
         """It boots, or hangs in its boot; of such a one the power is cut before it is started again."""
         known = {one.host_id: one for one in self.store.power_sequences()}.get(host)
-        return self.machines.state(host).is_coming or (known is not None and known.is_ours and known.failures > 0)
+        boots = self.machines.state(host) is HostPowerState.BOOTING
+        return boots or (known is not None and known.is_ours and known.failures > 0)
 
     def until(self, done: Callable[[], bool], at_most_s: int = 1800) -> None:
         start_ms = self.cloud.clock.now_ms

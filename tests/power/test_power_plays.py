@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.configuration.settings import MatchmakerSettings
-from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.matching.expressions import owners_trials
 from one_preempt.core.model.ledger import LedgerChanges
@@ -20,6 +19,7 @@ from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
 from tests.power import power_play
@@ -205,7 +205,7 @@ def test_no_more_boot_at_once_than_may() -> None:
     most = 0
     while any(play.host_of(vm) is None for vm in vms):
         play.pass_time(5)
-        most = max(most, sum(play.machines.state(host).is_coming for host in play.cloud.hosts))
+        most = max(most, sum(play.machines.state(host) is HostPowerState.BOOTING for host in play.cloud.hosts))
     assert most == 2
 
 
@@ -218,7 +218,7 @@ def test_hosts_that_somebody_enabled_while_they_slept_start_in_turns() -> None:
     while play.machines.boots < 6:
         play.cloud.run_until_ms(play.cloud.clock.now_ms + 5000)
         play.cycle()
-        most = max(most, sum(play.machines.state(host).is_coming for host in play.cloud.hosts))
+        most = max(most, sum(play.machines.state(host) is HostPowerState.BOOTING for host in play.cloud.hosts))
     assert most == 2
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from one_preempt.core.decide import decide
-from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.scheduling_cycle import CycleReport
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import RULES, PowerPlay

@@ -10,8 +10,6 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from one_preempt.core.energy.host_power_state import HostPowerState
-
 MW_PER_W = 1000
 FULL_PERCENT = 100
 
@@ -125,20 +123,6 @@ class HostPower(Struct, frozen=True):
         under_way_s = self.boot_s + self.shutdown_s
         spent_mj = self.boot_energy_mj + self.shutdown_energy_mj - self.off_mw * under_way_s
         return max(under_way_s, -(-spent_mj // saved_mw))
-
-    def state_mw(self, state: HostPowerState, used: int = 0, capacity: int = 1) -> int:
-        """The power in a state. A failed host is taken to be on and idle: nobody can tell, and it may well be."""
-        match state:
-            case HostPowerState.OFF:
-                return self.off_mw
-            case HostPowerState.BOOTING:
-                return self.boot_mw
-            case HostPowerState.SHUTTING_DOWN:
-                return self.shutdown_mw
-            case HostPowerState.BUSY:
-                return self.curve.power_mw(used, capacity)
-            case HostPowerState.IDLE | HostPowerState.FAILED:
-                return self.curve.idle_mw
 
 
 def most_economical_first(hosts: Iterable[tuple[int, HostPower]]) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
-from one_preempt.core.dispatch.dispatcher import Dispatcher
 from one_preempt.core.dispatch.policy import DispatchPolicy, routing
 from one_preempt.core.dispatch.rnd import POLICY as RND
 from one_preempt.core.dispatch.round_robin import POLICY as IN_TURNS
@@ -32,6 +31,7 @@ from one_preempt.core.workload_allocation.problem import (
     second_moment_s2,
 )
 from one_preempt.core.workload_allocation.rr import POLICY as RR
+from one_preempt.simulation.experiments.jpdc12_dispatcher import Dispatcher
 from one_preempt.simulation.experiments.replicated import Task
 from one_preempt.simulation.experiments.trial import Trial
 from one_preempt.simulation.simulated_cloud.durations import INSTANT

@@ -12,12 +12,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from one_preempt.core.energy.energy_integration import energy_mj, kwh
-from one_preempt.core.energy.host_power_state import HostPowerState
+from one_preempt.core.energy.power_model import HostPower
 from one_preempt.simulation.probes.outcome import Outcome
 from one_preempt.simulation.simulated_cloud.capacity import cpu_of
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
 from one_preempt.simulation.simulated_cloud.host_power import PowerChange, SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.states import VmState
 
 _MS_PER_S = 1000
@@ -112,14 +113,30 @@ class EnergyMeter:
     def _note_power(self, host_id: int) -> None:
         now_ms, model, used = self._cloud.clock.now_ms, self._power.power_model(host_id), self._used[host_id]
         capacity, state = self._cloud.hosts[host_id].physical_cpu, self._states[host_id]
-        if used and state is HostPowerState.IDLE:
-            state = HostPowerState.BUSY
         for mw, powers_mw, over_time in (
-            (model.state_mw(state, used, capacity), self._powers_mw, self._taken),
+            (drawn_mw(model, state, used, capacity), self._powers_mw, self._taken),
             (model.curve.power_mw(used, capacity), self._on_powers_mw, self._always_on),
         ):
             over_time.change(now_ms, mw - powers_mw[host_id])
             powers_mw[host_id] = mw
+
+
+def drawn_mw(power: HostPower, state: HostPowerState, used: int, capacity: int) -> int:
+    """What a machine draws in a state: as long as it is on, with so much `used` of its `capacity`.
+
+    One that failed is taken to be on and idle: nobody can tell, and it may well be.
+    """
+    match state:
+        case HostPowerState.OFF:
+            return power.off_mw
+        case HostPowerState.BOOTING:
+            return power.boot_mw
+        case HostPowerState.SHUTTING_DOWN:
+            return power.shutdown_mw
+        case HostPowerState.IDLE | HostPowerState.BUSY:
+            return power.curve.power_mw(used, capacity)
+        case HostPowerState.FAILED:
+            return power.curve.idle_mw
 
 
 class Promises(Struct, frozen=True):

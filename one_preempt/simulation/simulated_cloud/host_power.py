@@ -12,10 +12,10 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from one_preempt.core.energy.host_power_state import HostPowerEvent, HostPowerState, next_power_state
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.simulation.simulated_cloud.calls.hosts import HostCalls
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerEvent, HostPowerState, next_power_state
 from one_preempt.simulation.simulated_cloud.objects import SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 

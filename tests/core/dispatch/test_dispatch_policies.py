@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.dispatch.dispatcher import Dispatcher
 from one_preempt.core.dispatch.policy import DispatchPolicy, Routing, routing
 from one_preempt.core.dispatch.rnd import POLICY as RND
 from one_preempt.core.dispatch.round_robin import POLICY as RR
 from one_preempt.core.dispatch.rtdp import POLICY as RTDP
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments.jpdc12_dispatcher import Dispatcher
 
 TYPES = ("BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE")
 

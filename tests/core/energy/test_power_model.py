@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.core.energy.energy_integration import energy_mj, kwh
-from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_model import (
     CONSTANT_117_W,
     HostPower,
@@ -107,18 +106,6 @@ def test_off_and_on_takes_no_more_than_idling_from_the_break_even_time_on() -> N
 
 def test_a_host_that_draws_as_much_off_as_idle_never_breaks_even() -> None:
     assert HostPower(constant_power(5), off_mw=5_000).break_even_s is None
-
-
-def test_every_state_has_its_power() -> None:
-    power = HostPower(linear_power(100, 200), boot_mw=150_000, shutdown_mw=90_000, off_mw=7_000)
-    assert {state: power.state_mw(state, 1, 2) for state in HostPowerState} == {
-        HostPowerState.OFF: 7_000,
-        HostPowerState.BOOTING: 150_000,
-        HostPowerState.IDLE: 100_000,
-        HostPowerState.BUSY: 150_000,
-        HostPowerState.SHUTTING_DOWN: 90_000,
-        HostPowerState.FAILED: 100_000,
-    }
 
 
 def test_the_host_that_draws_least_is_woken_first_and_ties_go_by_id() -> None:

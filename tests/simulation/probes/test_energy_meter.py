@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 
 from one_preempt.core.energy.power_model import HostPower, linear_power
-from one_preempt.simulation.probes.energy import EnergyMeter, promises
+from one_preempt.simulation.probes.energy import EnergyMeter, drawn_mw, promises
 from one_preempt.simulation.probes.outcome import Outcome
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulator.result import Fate, Interruption, RequestRecord
 from one_preempt.simulation.simulator.site import LOCALS, Site, build_cloud
@@ -52,6 +53,18 @@ def test_a_host_takes_by_its_load_and_by_what_it_does() -> None:
     assert energy.always_on_kwh == pytest.approx(always_on_ws / 3.6e6, abs=1e-12)
     assert energy.taken_kwh == pytest.approx((always_on_ws - 3600 * 100 + asleep_ws) / 3.6e6, abs=1e-12)
     assert energy.boots == 1
+
+
+def test_every_state_has_its_power() -> None:
+    power = HostPower(linear_power(100, 200), boot_mw=150_000, shutdown_mw=90_000, off_mw=7_000)
+    assert {state: drawn_mw(power, state, 1, 2) for state in HostPowerState} == {
+        HostPowerState.OFF: 7_000,
+        HostPowerState.BOOTING: 150_000,
+        HostPowerState.IDLE: 150_000,
+        HostPowerState.BUSY: 150_000,
+        HostPowerState.SHUTTING_DOWN: 90_000,
+        HostPowerState.FAILED: 100_000,
+    }
 
 
 def test_only_what_lies_between_the_instants_counts() -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
 from one_preempt.simulation.simulated_cloud.host_power import PowerChange, PowerMishap, SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Whether a host is on, as a table: which event leads from which state to which.
+"""Whether a machine is on, as a table: which event leads from which state to which.
 
     OFF --wake--> BOOTING --booted--> IDLE <--place / empty--> BUSY
      ^               |                 |                         |
@@ -7,8 +7,7 @@
      |            FAILED <---- SHUTTING_DOWN (timed out)       FAILED --mended--> OFF
      +------------------------ shut down
 
-A state is what was last seen or begun, never what is hoped for: a host that was told to wake is BOOTING until it is
-seen to be up.
+So it is in truth. What the scheduler knows and intends of a host's power is a `PowerSequence`.
 """
 
 from __future__ import annotations
@@ -32,11 +31,6 @@ class HostPowerState(StrEnum):
     def is_on(self) -> bool:
         """Can leases run there now?"""
         return self in (HostPowerState.IDLE, HostPowerState.BUSY)
-
-    @property
-    def is_coming(self) -> bool:
-        """Does its capacity count from the end of its boot on?"""
-        return self is HostPowerState.BOOTING
 
 
 class HostPowerEvent(StrEnum):
@@ -79,5 +73,5 @@ TRANSITIONS: Mapping[tuple[HostPowerState, HostPowerEvent], HostPowerState] = Ma
 
 
 def next_power_state(state: HostPowerState, event: HostPowerEvent) -> HostPowerState | None:
-    """Where the event leads, or None where it does not apply: then the order is not to be given, the sight in doubt."""
+    """Where the event leads, or None where it does not apply."""
     return TRANSITIONS.get((state, event))

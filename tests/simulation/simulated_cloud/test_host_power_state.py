@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from one_preempt.core.energy.host_power_state import (
+from one_preempt.simulation.simulated_cloud.host_power_state import (
     TRANSITIONS,
     HostPowerEvent,
     HostPowerState,
@@ -68,4 +68,3 @@ def test_every_event_leads_somewhere_else() -> None:
 
 def test_leases_run_on_idle_and_busy_hosts_alone() -> None:
     assert {state for state in HostPowerState if state.is_on} == {HostPowerState.IDLE, HostPowerState.BUSY}
-    assert [state for state in HostPowerState if state.is_coming] == [HostPowerState.BOOTING]

@@ -1,4 +1,4 @@
-"""Counts what was sent where, and asks a dispatch policy for each request."""
+"""Counts what was sent to which cluster, and asks a dispatch policy for each request."""
 
 from __future__ import annotations
 
