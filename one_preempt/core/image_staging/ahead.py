@@ -6,27 +6,27 @@ it takes nothing from those who were: it ends before the next of their transfers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.staging_plan import (
     ImageNeed,
-    Place,
     PlannedTransfer,
     StagingPlan,
-    bringing,
-    is_held,
+    StagingState,
+    largest_mib,
+    planned_transfer,
     staging_plan,
 )
 from one_preempt.core.model.image_transfer import (
     ImageOrder,
     ImageOrderKind,
     KnownImages,
+    Place,
     TransferPhase,
     TransferRecord,
-    order_id,
 )
 
 
@@ -34,56 +34,45 @@ def under_way_ahead(expected: Iterable[ImageNeed], known: KnownImages, plan: Sta
     """What is under way and still wanted ahead, for nobody who was promised it."""
     users, promised = _users(expected, known), {one.place for one in plan.transfers}
     found = []
-    for record in bringing(known):
+    for record in known.coming:
         order = record.order
-        place = order.image_id, order.host_id
-        if place in users and place not in promised:
-            found.append(_transfer(users[place], order.begin_at_s, order.due_at_s, order.size_mib, record))
+        if order.place in users and order.place not in promised:
+            of_place = users[order.place]
+            found.append(planned_transfer(of_place, order.begin_at_s, order.due_at_s, order.size_mib, record))
     return found
 
 
 def may_come_ahead(
-    expected: Iterable[ImageNeed],
-    needs: Sequence[ImageNeed],
-    plan: StagingPlan,
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    up_at_s: Mapping[int, int],
+    expected: Iterable[ImageNeed], needs: Sequence[ImageNeed], plan: StagingPlan, state: StagingState
 ) -> Iterator[PlannedTransfer]:
     """The transfers of which any one may begin now, those for the earliest starts first.
 
-    Args:
-        expected: Images that are wanted where somebody is expected to start, at `start_s`.
-        needs: Those of who was promised a start.
-        plan: The plan for them.
-        known: What hosts hold, what is under way and has failed.
-        rules: The bounds.
-        now_s: The instant; seconds since the epoch.
-        up_at_s: When hosts that are not on can be, by their ids.
+    `expected` are images that are wanted where somebody is expected to start, at `start_s`; `needs` those of who was
+    promised a start, and `plan` is for these.
     """
-    if bringing(known) or any(one.begin_s <= now_s for one in plan.transfers):
+    known, rules, now_s = state.known, state.rules, state.now_s
+    if known.coming or any(one.begin_s <= now_s for one in plan.transfers):
         return
     next_s = min((one.begin_s for one in plan.transfers), default=None)
     # What is planned for a start stays as planned: a failure now, and the pause after it, could make it late.
     promised, needed = {one.place for one in plan.transfers}, {one.place for one in needs}
     # How long it takes settles whom it makes late, unless somebody needs just that image there.
     delays: dict[tuple[int, Place | None], bool] = {}
-    for (image_id, host_id), users in _users(expected, known).items():
-        if (image_id, host_id) in promised:
+    for place, users in _users(expected, known).items():
+        if place in promised:
             continue
-        size_mib = max(one.size_mib for one in users)
+        size_mib = largest_mib(users)
         end_s = now_s + rules.transfer_s(size_mib)
         in_time = [one for one in users if one.start_s >= end_s]
-        if not in_time or (next_s is not None and end_s > next_s) or up_at_s.get(host_id, 0) > now_s:
+        if not in_time or (next_s is not None and end_s > next_s) or state.up_at_s.get(place[1], 0) > now_s:
             continue
-        record = known.transfers.get(order_id(ImageOrderKind.BRING, image_id, host_id))
-        transfer = _transfer(in_time, now_s, end_s, size_mib, record)
+        record = known.record_of(ImageOrderKind.BRING, place)
+        transfer = planned_transfer(in_time, now_s, end_s, size_mib, record)
         if _is_given_up(transfer, rules, now_s):
             continue
-        kind = end_s, transfer.place if transfer.place in needed else None
+        kind = end_s, place if place in needed else None
         if kind not in delays:
-            delays[kind] = _delays(transfer, needs, plan, known, rules, up_at_s)
+            delays[kind] = _delays(transfer, needs, plan, state)
         if not delays[kind]:
             yield transfer
 
@@ -92,36 +81,14 @@ def _users(expected: Iterable[ImageNeed], known: KnownImages) -> dict[Place, lis
     """Who wants what is not there, by place; who is expected to start first comes first."""
     users: dict[Place, list[ImageNeed]] = {}
     for one in sorted(expected, key=lambda one: (one.start_s, one.asked_s, one.lease_id, one.place)):
-        if not is_held(known, *one.place):
+        if not known.is_held(one.place):
             users.setdefault(one.place, []).append(one)
     return users
 
 
-def _transfer(
-    users: Sequence[ImageNeed], begin_s: int, end_s: int, size_mib: int, record: TransferRecord | None
-) -> PlannedTransfer:
-    first, lease_ids = users[0], tuple(sorted({one.lease_id for one in users}))
-    return PlannedTransfer(
-        first.image_id, first.host_id, size_mib, first.datastore_id, begin_s, end_s, first.start_s, lease_ids, record
-    )
-
-
 def order_ahead(transfer: PlannedTransfer, host_name: str = "", reason_text: str = "") -> ImageOrder:
     """The order for a transfer of which nothing was promised."""
-    return ImageOrder(
-        kind=ImageOrderKind.BRING,
-        image_id=transfer.image_id,
-        host_id=transfer.host_id,
-        host_name=host_name,
-        datastore_id=transfer.datastore_id,
-        size_mib=transfer.size_mib,
-        begin_at_s=transfer.begin_s,
-        due_at_s=transfer.end_s,
-        needed_at_s=None,
-        lease_ids=transfer.lease_ids,
-        reason_code="ahead",
-        reason_text=reason_text,
-    )
+    return transfer.order(host_name, None, "ahead", reason_text)
 
 
 def _is_given_up(transfer: PlannedTransfer, rules: ImageStagingRules, now_s: int) -> bool:
@@ -133,19 +100,11 @@ def _is_given_up(transfer: PlannedTransfer, rules: ImageStagingRules, now_s: int
     return often or record.not_before_s > now_s
 
 
-def _delays(
-    transfer: PlannedTransfer,
-    needs: Sequence[ImageNeed],
-    plan: StagingPlan,
-    known: KnownImages,
-    rules: ImageStagingRules,
-    up_at_s: Mapping[int, int],
-) -> bool:
+def _delays(transfer: PlannedTransfer, needs: Sequence[ImageNeed], plan: StagingPlan, state: StagingState) -> bool:
     """With it on the link somebody would be late who was promised to be in time."""
     if not plan.transfers:
         return False
     record = TransferRecord(order_ahead(transfer), TransferPhase.UNDER_WAY, transfer.begin_s)
-    then = staging_plan(
-        needs, replace(known, transfers={**known.transfers, record.id: record}), rules, transfer.begin_s, up_at_s
-    )
+    known = replace(state.known, transfers={**state.known.transfers, record.id: record})
+    then = staging_plan(needs, replace(state, known=known, now_s=transfer.begin_s))
     return bool(then.left.keys() - plan.left.keys() or then.tight - plan.tight)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
-from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, bringing, expected_end_s, is_held
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingState, largest_mib
 from one_preempt.core.image_staging.time_on_link import TimeOnLink, Work
-from one_preempt.core.model.image_transfer import ImageOrderKind, KnownImages, TransferPhase, order_id
+from one_preempt.core.model.image_transfer import ImageOrderKind, Place, TransferPhase
 
 
 class NeedsInTime:
@@ -20,17 +19,14 @@ class NeedsInTime:
     where the policy does not keep deadlines; and where somebody is late already.
     """
 
-    def __init__(self, known: KnownImages, rules: ImageStagingRules, now_s: int, up_at_s: Mapping[int, int]) -> None:
-        """Without any needs yet. The arguments are those of `staging_plan`."""
-        self._known, self._rules, self._now_s, self._up_at_s = known, rules, now_s, up_at_s
+    def __init__(self, state: StagingState) -> None:
+        """Without any needs yet."""
+        self._state, self._known, self._rules, self._now_s = state, state.known, state.rules, state.now_s
         self._users: dict[Place, tuple[ImageNeed, ...]] = {}
         self._not_told: set[ImageNeed] = set()
-        self._coming_s = {
-            (one.order.image_id, one.order.host_id): max(expected_end_s(one, rules), now_s + 1)
-            for one in bringing(known)
-        }
-        busy_s = (expected_end_s(one, rules) for one in bringing(known))
-        self._time = TimeOnLink(max([now_s, *busy_s]))
+        ends_s = {one.order.place: state.expected_end_s(one) for one in self._known.coming}
+        self._coming_s = {place: max(end_s, self._now_s + 1) for place, end_s in ends_s.items()}
+        self._time = TimeOnLink(max([self._now_s, *ends_s.values()]))
         self._is_kept: bool | None = True
         self._mib_on: dict[int, int] = {}
         self._by_image: dict[int, set[Place]] = {}
@@ -110,23 +106,23 @@ class NeedsInTime:
 
     def _size_mib(self, place: Place, users: Sequence[ImageNeed]) -> int:
         """What an image takes on a host while somebody needs it there."""
-        pool = self._known.held.get(place[1]) if users else None
-        held = (one.size_mib for one in pool.images if one.image_id == place[0]) if pool is not None else ()
-        return max([*held, *(one.size_mib for one in users)], default=0)
+        held = self._known.images_on(place[1]) if users else ()
+        held_mib = [one.size_mib for one in held if one.image_id == place[0]]
+        return max([*held_mib, *(one.size_mib for one in users)], default=0)
 
     def _work(self, place: Place, users: Sequence[ImageNeed]) -> list[Work]:
         """What the link has to do for a place."""
-        if not users or place in self._coming_s or is_held(self._known, *place):
+        if not users or place in self._coming_s or self._known.is_held(place):
             return []
         deadline_s = min(one.start_s for one in users) - self._rules.margin_s
-        return [Work(deadline_s, self._rules.transfer_s(max(one.size_mib for one in users)))]
+        return [Work(deadline_s, self._rules.transfer_s(largest_mib(users)))]
 
     def _can_tell(self, need: ImageNeed) -> bool:
-        if is_held(self._known, *need.place):
+        if self._known.is_held(need.place):
             return True
         coming_s = self._coming_s.get(need.place)
         if coming_s is not None:
             return coming_s <= need.start_s - self._rules.margin_s
-        record = self._known.transfers.get(order_id(ImageOrderKind.BRING, *need.place))
+        record = self._known.record_of(ImageOrderKind.BRING, need.place)
         has_failed = record is not None and record.phase is TransferPhase.FAILED
-        return not has_failed and self._up_at_s.get(need.host_id, 0) <= self._now_s
+        return not has_failed and self._state.up_at_s.get(need.host_id, 0) <= self._now_s

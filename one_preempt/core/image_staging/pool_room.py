@@ -5,40 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import accumulate
 
-from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
-from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
-from one_preempt.core.model.image_transfer import HeldImage, KnownImages
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, StagingState
+from one_preempt.core.model.image_transfer import HeldImage, KnownImages, Place
 
 
 def peaks_mib(
-    needs: Iterable[ImageNeed],
-    plan: StagingPlan,
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    in_use_until: Mapping[Place, int],
+    needs: Iterable[ImageNeed], plan: StagingPlan, state: StagingState, in_use_until: Mapping[Place, int]
 ) -> dict[int, int]:
     """The most that images take at one time on each host, from now on, without those that nobody needs any more.
 
     An image takes its room from the beginning of its transfer until `kept_after_start_s` after the last start for which
     it is. `in_use_until` are those of which VMs were made a moment ago, and until when they are kept for that.
     """
+    known, now_s = state.known, state.now_s
     until: dict[Place, int] = dict(in_use_until)
     sizes: dict[Place, int] = {}
     for need in needs:
-        until[need.place] = max(until.get(need.place, 0), need.start_s + rules.kept_after_start_s)
+        until[need.place] = max(until.get(need.place, 0), need.start_s + state.rules.kept_after_start_s)
         sizes[need.place] = max(sizes.get(need.place, 0), need.size_mib)
     begins = {one.place: one.begin_s for one in plan.transfers}
-    for record in bringing(known):
+    for record in known.coming:
         # Somebody may have gone away meanwhile; it comes all the same.
-        place = record.order.image_id, record.order.host_id
+        place = record.order.place
         begins[place] = now_s
         sizes[place] = max(sizes.get(place, 0), record.order.size_mib)
         until[place] = max(until.get(place, 0), now_s + 1)
     for host_id, pool in known.held.items():
         for image in pool.images:
             place = image.image_id, host_id
-            if place in until and is_held(known, *place):
+            if place in until and known.is_held(place):
                 begins[place], sizes[place] = now_s, image.size_mib
     changes: dict[int, list[tuple[int, int]]] = {}
     for place, begin_s in begins.items():
@@ -55,16 +50,14 @@ def peak(changes: Iterable[tuple[int, int]]) -> int:
     return max(accumulate((change for _, change in sorted(changes)), initial=0))
 
 
-def room_on(host_id: int, known: KnownImages, rules: ImageStagingRules) -> int | None:
+def room_on(host_id: int, state: StagingState) -> int | None:
     """What is left of a host's pool beside what it holds and what is coming, in MiB; None where there is no limit."""
-    if rules.pool_mib is None:
+    if state.rules.pool_mib is None:
         return None
-    pool = known.held.get(host_id)
-    held = {one.image_id: one.size_mib for one in (pool.images if pool is not None else ())}
-    coming = {
-        record.order.image_id: record.order.size_mib for record in bringing(known) if record.order.host_id == host_id
-    }
-    return rules.pool_mib - sum({**held, **coming}.values())
+    taken = {one.image_id: one.size_mib for one in state.known.images_on(host_id)}
+    orders = [record.order for record in state.known.coming]
+    taken.update({order.image_id: order.size_mib for order in orders if order.host_id == host_id})
+    return state.rules.pool_mib - sum(taken.values())
 
 
 def to_be_removed(
@@ -74,8 +67,7 @@ def to_be_removed(
 
     Those that the fewest ask for anywhere go first (least frequently used), of these those that came first.
     """
-    pool = known.held.get(host_id)
-    free = [one for one in (pool.images if pool is not None else ()) if one.image_id not in kept]
+    free = [one for one in known.images_on(host_id) if one.image_id not in kept]
     free.sort(key=lambda one: (popularity.get(one.image_id, 0), one.since_s, one.image_id))
     found: list[HeldImage] = []
     for image in free:

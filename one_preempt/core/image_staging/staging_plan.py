@@ -15,16 +15,32 @@ from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.link import link_from
 from one_preempt.core.image_staging.transfer import Span, StagedTransfer, Transfer
 from one_preempt.core.model.image_transfer import (
+    ImageOrder,
     ImageOrderKind,
     KnownImages,
+    Place,
     TransferPhase,
     TransferRecord,
-    order_id,
 )
 from one_preempt.core.model.time import MS_PER_S
 
-# An image on a host, by its id and that of the host.
-Place = tuple[int, int]
+_ALL_UP: Mapping[int, int] = MappingProxyType({})
+
+
+class StagingState(Struct, frozen=True):
+    """How things stand: what hosts hold, what is under way and has failed, at an instant, and the bounds.
+
+    `up_at_s`: when hosts that are not on can be, by their ids; nothing comes to them before.
+    """
+
+    known: KnownImages
+    rules: ImageStagingRules
+    now_s: int
+    up_at_s: Mapping[int, int] = _ALL_UP
+
+    def expected_end_s(self, record: TransferRecord) -> int:
+        """When a transfer that is under way has had the link for long enough."""
+        return record.since_s + self.rules.transfer_s(record.order.size_mib)
 
 
 class ImageNeed(Struct, frozen=True):
@@ -71,6 +87,23 @@ class PlannedTransfer(Struct, frozen=True):
         """It was ordered, and its end was not heard of."""
         return self.record is not None and self.record.phase is TransferPhase.UNDER_WAY
 
+    def order(self, host_name: str, needed_at_s: int | None, reason_code: str, reason_text: str) -> ImageOrder:
+        """The order for it; `needed_at_s` None: nobody was promised that it is there."""
+        return ImageOrder(
+            kind=ImageOrderKind.BRING,
+            image_id=self.image_id,
+            host_id=self.host_id,
+            host_name=host_name,
+            datastore_id=self.datastore_id,
+            size_mib=self.size_mib,
+            begin_at_s=self.begin_s,
+            due_at_s=self.end_s,
+            needed_at_s=needed_at_s,
+            lease_ids=self.lease_ids,
+            reason_code=reason_code,
+            reason_text=reason_text,
+        )
+
 
 class StagingPlan(Struct, frozen=True):
     """`transfers` in the order in which they begin.
@@ -85,38 +118,26 @@ class StagingPlan(Struct, frozen=True):
 
 
 NOTHING_PLANNED = StagingPlan()
-_ALL_UP: Mapping[int, int] = MappingProxyType({})
 
 
-def staging_plan(
-    needs: Iterable[ImageNeed],
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    up_at_s: Mapping[int, int] = _ALL_UP,
-) -> StagingPlan:
-    """When each image that is missing somewhere is brought there, and for whom none can be in time.
-
-    `up_at_s`: when hosts that are not on can be, by their ids; nothing comes to them before.
-    """
-    users = _missing(needs, known)
+def staging_plan(needs: Iterable[ImageNeed], state: StagingState) -> StagingPlan:
+    """When each image that is missing somewhere is brought there, and for whom none can be in time."""
+    users = _missing(needs, state.known)
     if not users:
         return NOTHING_PLANNED
     left: dict[int, str] = {}
-    under_way = _under_way(users, known, rules, now_s, left)
+    under_way = _under_way(users, state, left)
     waiting = {place: of_place for place, of_place in users.items() if place not in under_way}
     for place, of_place in list(waiting.items()):
-        record = known.transfers.get(order_id(ImageOrderKind.BRING, *place))
-        if record is not None and _is_given_up(record, of_place[0], rules):
+        record = state.known.record_of(ImageOrderKind.BRING, place)
+        if record is not None and _is_given_up(record, of_place[0], state.rules):
             _leave(of_place, f"image {place[0]} did not come to its host: {record.text}", left)
             del waiting[place]
-    staged = _in_time(waiting, known, rules, now_s, up_at_s, left)
-    planned = (*under_way.values(), *staged)
-    margin_s = rules.margin_s
+    planned = (*under_way.values(), *_in_time(waiting, state, left))
     return StagingPlan(
         transfers=tuple(sorted(planned, key=lambda one: (one.begin_s, one.place))),
         left=left,
-        tight=frozenset(one.place for one in planned if one.end_s > one.needed_s - margin_s),
+        tight=frozenset(one.place for one in planned if one.end_s > one.needed_s - state.rules.margin_s),
     )
 
 
@@ -124,49 +145,22 @@ def _missing(needs: Iterable[ImageNeed], known: KnownImages) -> dict[Place, list
     """Who needs what is not there, the first to start first; places in that order, too."""
     users: dict[Place, list[ImageNeed]] = {}
     for need in sorted(needs, key=lambda one: (one.start_s, one.place, one.lease_id)):
-        if not is_held(known, *need.place):
+        if not known.is_held(need.place):
             users.setdefault(need.place, []).append(need)
     return users
 
 
-def is_held(known: KnownImages, image_id: int, host_id: int) -> bool:
-    """The image is on the host, and is not being removed."""
-    pool = known.held.get(host_id)
-    if pool is None or not pool.holds(image_id):
-        return False
-    removal = known.transfers.get(order_id(ImageOrderKind.DROP, image_id, host_id))
-    return removal is None or removal.phase is not TransferPhase.UNDER_WAY
-
-
-def bringing(known: KnownImages) -> list[TransferRecord]:
-    """The transfers that were ordered, and of whose end nothing was heard."""
-    return [
-        record
-        for record in known.transfers.values()
-        if record.phase is TransferPhase.UNDER_WAY and record.order.kind is ImageOrderKind.BRING
-    ]
-
-
-def expected_end_s(record: TransferRecord, rules: ImageStagingRules) -> int:
-    """When a transfer that is under way has had the link for long enough."""
-    return record.since_s + rules.transfer_s(record.order.size_mib)
-
-
 def _under_way(
-    users: Mapping[Place, Sequence[ImageNeed]],
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    left: dict[int, str],
+    users: Mapping[Place, Sequence[ImageNeed]], state: StagingState, left: dict[int, str]
 ) -> dict[Place, PlannedTransfer]:
     """Those of the missing ones that are coming already. What overruns its time may come any second."""
     found: dict[Place, PlannedTransfer] = {}
-    for record in bringing(known):
-        place = record.order.image_id, record.order.host_id
+    for record in state.known.coming:
+        place = record.order.place
         if place not in users:
             continue
-        end_s = max(expected_end_s(record, rules), now_s + 1)
-        found[place] = _planned(users[place], record.since_s, end_s, record)
+        end_s = max(state.expected_end_s(record), state.now_s + 1)
+        found[place] = planned_transfer(users[place], record.since_s, end_s, record.order.size_mib, record)
         late = [one for one in users[place] if one.start_s < end_s]
         _leave(late, f"image {place[0]} is still on its way to its host", left)
     return found
@@ -182,26 +176,18 @@ def _is_given_up(record: TransferRecord, first: ImageNeed, rules: ImageStagingRu
 
 
 def _in_time(
-    waiting: Mapping[Place, Sequence[ImageNeed]],
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    up_at_s: Mapping[int, int],
-    left: dict[int, str],
+    waiting: Mapping[Place, Sequence[ImageNeed]], state: StagingState, left: dict[int, str]
 ) -> list[PlannedTransfer]:
     """Slots for all that can end by the start for which it is; for whom it cannot, no time of the link is wasted."""
     # What is expected to end takes the link until then; what overruns its time holds up nobody.
-    ends_s = [expected_end_s(record, rules) for record in bringing(known)]
+    now_s, ends_s = state.now_s, [state.expected_end_s(record) for record in state.known.coming]
     link = link_from(now_s * MS_PER_S, [Span(now_s * MS_PER_S, end_s * MS_PER_S) for end_s in ends_s if end_s > now_s])
     users = {place: list(of_place) for place, of_place in waiting.items()}
     while True:
-        staged = rules.policy.stage(_transfers(users, known, rules, now_s, up_at_s), link)
+        staged = state.rules.policy.stage(_transfers(users, state), link)
         late = next((at for at, one in enumerate(staged) if one.end_ms > _first(one, users).start_s * MS_PER_S), None)
         if late is None:
-            return [
-                _planned(users[_place(one)], one.begin_ms // MS_PER_S, -(-one.end_ms // MS_PER_S), _record(one, known))
-                for one in staged
-            ]
+            return [_planned(one, users[_place(one)], state.known) for one in staged]
         _leave_until(staged[late].end_ms, _place(staged[late]), users, left)
         # Whatever comes after it begins no earlier without it: who would be late even in its turn is late in any case.
         # One by one they would be found, too, but each by a plan of its own, and a gang may need a thousand.
@@ -218,29 +204,24 @@ def _leave_until(end_ms: int, place: Place, users: dict[Place, list[ImageNeed]],
         del users[place]
 
 
-def _transfers(
-    users: Mapping[Place, Sequence[ImageNeed]],
-    known: KnownImages,
-    rules: ImageStagingRules,
-    now_s: int,
-    up_at_s: Mapping[int, int],
-) -> list[Transfer]:
+def _transfers(users: Mapping[Place, Sequence[ImageNeed]], state: StagingState) -> list[Transfer]:
     """As the policy is asked, numbered by the start for which they are."""
-    found = []
+    found, rules = [], state.rules
     in_order = sorted(users.items(), key=lambda item: (item[1][0].start_s, item[0]))
-    for number, ((image_id, host_id), of_place) in enumerate(in_order):
-        record = known.transfers.get(order_id(ImageOrderKind.BRING, image_id, host_id))
+    for number, (place, of_place) in enumerate(in_order):
+        image_id, host_id = place
+        record = state.known.record_of(ImageOrderKind.BRING, place)
         # Who may be tried again only later is not ready yet; who was asked for earlier comes first under FIFO.
         ready_s = min(one.asked_s for one in of_place)
-        not_before_s = max(up_at_s.get(host_id, 0), 0 if record is None else record.not_before_s)
-        if not_before_s > now_s:
+        not_before_s = max(state.up_at_s.get(host_id, 0), 0 if record is None else record.not_before_s)
+        if not_before_s > state.now_s:
             ready_s = not_before_s
         found.append(
             Transfer(
                 id=number,
                 image=str(image_id),
                 nodes=(host_id,),
-                duration_ms=rules.transfer_s(_size_mib(of_place)) * MS_PER_S,
+                duration_ms=rules.transfer_s(largest_mib(of_place)) * MS_PER_S,
                 ready_ms=ready_s * MS_PER_S,
                 deadline_ms=(of_place[0].start_s - rules.margin_s) * MS_PER_S,
                 owner=of_place[0].lease_id,
@@ -257,21 +238,23 @@ def _first(staged: StagedTransfer, users: Mapping[Place, Sequence[ImageNeed]]) -
     return users[_place(staged)][0]
 
 
-def _record(staged: StagedTransfer, known: KnownImages) -> TransferRecord | None:
-    return known.transfers.get(order_id(ImageOrderKind.BRING, *_place(staged)))
+def _planned(staged: StagedTransfer, of_place: Sequence[ImageNeed], known: KnownImages) -> PlannedTransfer:
+    begin_s, end_s = staged.begin_ms // MS_PER_S, -(-staged.end_ms // MS_PER_S)
+    record = known.record_of(ImageOrderKind.BRING, _place(staged))
+    return planned_transfer(of_place, begin_s, end_s, largest_mib(of_place), record)
 
 
-def _planned(of_place: Sequence[ImageNeed], begin_s: int, end_s: int, record: TransferRecord | None) -> PlannedTransfer:
-    first = of_place[0]
-    lease_ids = tuple(sorted({one.lease_id for one in of_place}))
-    is_under_way = record is not None and record.phase is TransferPhase.UNDER_WAY
-    size_mib = record.order.size_mib if record is not None and is_under_way else _size_mib(of_place)
+def planned_transfer(
+    users: Sequence[ImageNeed], begin_s: int, end_s: int, size_mib: int, record: TransferRecord | None
+) -> PlannedTransfer:
+    """The transfer that serves all of these, of whom the first one starts first."""
+    first, lease_ids = users[0], tuple(sorted({one.lease_id for one in users}))
     return PlannedTransfer(
         first.image_id, first.host_id, size_mib, first.datastore_id, begin_s, end_s, first.start_s, lease_ids, record
     )
 
 
-def _size_mib(of_place: Iterable[ImageNeed]) -> int:
+def largest_mib(of_place: Iterable[ImageNeed]) -> int:
     """At most so much has to be brought: an image may have grown between those who were made from it."""
     return max(one.size_mib for one in of_place)
 

@@ -8,6 +8,9 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+Place = tuple[int, int]
+"""An image on a host, by its id and that of the host."""
+
 
 class ImageOrderKind(StrEnum):
     """BRING copies an image to a host's pool; DROP removes one from there, because room for another is needed."""
@@ -51,7 +54,12 @@ class ImageOrder(Struct, frozen=True):
     @property
     def id(self) -> str:
         """Names the step, whenever it is taken: `stage/IMAGE/HOST`, `drop/IMAGE/HOST`."""
-        return order_id(self.kind, self.image_id, self.host_id)
+        return order_id(self.kind, self.place)
+
+    @property
+    def place(self) -> Place:
+        """What is brought or removed, and where."""
+        return self.image_id, self.host_id
 
     def is_as_before(self, before: ImageOrder) -> bool:
         """It is for the same start as an earlier order of this id, or ahead of somebody's for whom that was, too."""
@@ -60,9 +68,9 @@ class ImageOrder(Struct, frozen=True):
         return bool({*self.lease_ids} & {*before.lease_ids})
 
 
-def order_id(kind: ImageOrderKind, image_id: int, host_id: int) -> str:
+def order_id(kind: ImageOrderKind, place: Place) -> str:
     """The id of an order."""
-    return f"{kind}/{image_id}/{host_id}"
+    return f"{kind}/{place[0]}/{place[1]}"
 
 
 class TransferPhase(StrEnum):
@@ -133,10 +141,6 @@ class HostImages(Struct, frozen=True):
         """The same without one that was removed."""
         return HostImages(self.host_id, self.read_at_s, tuple(one for one in self.images if one.image_id != image_id))
 
-    def holds(self, image_id: int) -> bool:
-        """It is there."""
-        return any(one.image_id == image_id for one in self.images)
-
 
 def _image_id(image: HeldImage) -> int:
     return image.image_id
@@ -165,6 +169,32 @@ class KnownImages(Struct, frozen=True):
     held: Mapping[int, HostImages] = field(default_factory=dict)
     transfers: Mapping[str, TransferRecord] = field(default_factory=dict)
     bounds: ImageBounds | None = None
+
+    def images_on(self, host_id: int) -> tuple[HeldImage, ...]:
+        """What a host holds, as far as is known."""
+        pool = self.held.get(host_id)
+        return () if pool is None else pool.images
+
+    def record_of(self, kind: ImageOrderKind, place: Place) -> TransferRecord | None:
+        """What became of an order for a place."""
+        return self.transfers.get(order_id(kind, place))
+
+    def is_held(self, place: Place) -> bool:
+        """The image is on the host, and is not being removed."""
+        image_id, host_id = place
+        if all(image.image_id != image_id for image in self.images_on(host_id)):
+            return False
+        removal = self.record_of(ImageOrderKind.DROP, place)
+        return removal is None or removal.phase is not TransferPhase.UNDER_WAY
+
+    @property
+    def coming(self) -> list[TransferRecord]:
+        """The transfers that were ordered, and of whose end nothing was heard."""
+        return [
+            record
+            for record in self.transfers.values()
+            if record.phase is TransferPhase.UNDER_WAY and record.order.kind is ImageOrderKind.BRING
+        ]
 
 
 NO_IMAGES_KNOWN = KnownImages()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from one_preempt.core.image_staging.pool_room import room_on
 from one_preempt.core.image_staging.staging_plan import PlannedTransfer
-from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
+from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import stage_ahead
@@ -32,7 +32,7 @@ def stage_images(draft: PlanDraft) -> None:
     for transfer in plan.transfers:
         host_id = transfer.host_id
         if host_id not in rooms:
-            rooms[host_id] = room_on(host_id, images.known, images.rules)
+            rooms[host_id] = room_on(host_id, images.staging)
         rooms[host_id] = _take_on(draft, images, transfer, rooms[host_id], removals)
     if images.rules.ahead_s is not None:
         stage_ahead(draft, images)
@@ -77,18 +77,6 @@ def _order(draft: PlanDraft, transfer: PlannedTransfer) -> ImageOrder:
     first = min(transfer.lease_ids)
     whom = leases[first].label if len(transfer.lease_ids) == 1 else f"{len(transfer.lease_ids)} leases"
     host = draft.state.snapshot.hosts[transfer.host_id]
-    return ImageOrder(
-        kind=ImageOrderKind.BRING,
-        image_id=transfer.image_id,
-        host_id=transfer.host_id,
-        host_name=host.name,
-        datastore_id=transfer.datastore_id,
-        size_mib=transfer.size_mib,
-        begin_at_s=transfer.begin_s,
-        due_at_s=transfer.end_s,
-        needed_at_s=transfer.needed_s,
-        lease_ids=transfer.lease_ids,
-        reason_code="reservation",
-        reason_text=f"{whom} start{'s' if len(transfer.lease_ids) == 1 else ''} there from "
-        f"{utc_text(transfer.needed_s)} on, and needs the image",
-    )
+    starts = "starts" if len(transfer.lease_ids) == 1 else "start"
+    text = f"{whom} {starts} there from {utc_text(transfer.needed_s)} on, and needs the image"
+    return transfer.order(host.name, transfer.needed_s, "reservation", text)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.core.image_staging.ahead import may_come_ahead, order_ahead
-from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, StagingState, staging_plan
 from one_preempt.core.model.image_transfer import KnownImages, TransferPhase, TransferRecord
 from tests.core.image_staging.test_staging_plan import (
     NOW_S,
@@ -37,18 +37,18 @@ def test_who_was_in_time_stays_in_time_whatever_comes_ahead(seed: int) -> None:
     needs, known, rules = drawn(seed)
     chance = random.Random(f"ahead {seed}")
     expected = drawn_expected(chance)
-    while (plan := staging_plan(needs, known, rules, NOW_S)).left:
+    while (plan := staging_plan(needs, StagingState(known, rules, NOW_S))).left:
         needs = [one for one in needs if one.lease_id not in plan.left]
     tight = plan.tight
     for now_s in range(NOW_S, NOW_S + 420):
         known = ended_by(known, rules, now_s)
         ahead = [one for one in needs if one.start_s > now_s]
-        plan = staging_plan(ahead, known, rules, now_s)
+        plan = staging_plan(ahead, StagingState(known, rules, now_s))
         assert not plan.left, f"at {now_s - NOW_S}"
         assert plan.tight <= tight, f"at {now_s - NOW_S}"
         known = begun_by(known, plan, now_s)
         waiting = [one for one in expected if one.start_s > now_s]
-        for transfer in may_come_ahead(waiting, ahead, plan, known, rules, now_s, {}):
+        for transfer in may_come_ahead(waiting, ahead, plan, StagingState(known, rules, now_s)):
             assert transfer.end_s <= transfer.needed_s
             if chance.random() < 0.5:
                 order = order_ahead(transfer)
@@ -60,9 +60,9 @@ def test_who_was_in_time_stays_in_time_whatever_comes_ahead(seed: int) -> None:
 
 def ahead(expected: list[ImageNeed], promised: list[ImageNeed], known: KnownImages | None = None) -> list[int]:
     """The images that may begin to come, in their order."""
-    known = known or KnownImages()
-    plan = staging_plan(promised, known, RULES, NOW_S) if promised else StagingPlan()
-    return [one.image_id for one in may_come_ahead(expected, promised, plan, known, RULES, NOW_S, {})]
+    state = StagingState(known or KnownImages(), RULES, NOW_S)
+    plan = staging_plan(promised, state) if promised else StagingPlan()
+    return [one.image_id for one in may_come_ahead(expected, promised, plan, state)]
 
 
 def test_the_earliest_start_comes_first_and_what_would_be_late_not_at_all() -> None:
@@ -80,6 +80,5 @@ def test_what_somebody_was_promised_there_comes_when_it_was_planned() -> None:
 
 
 def test_nothing_comes_to_a_host_that_is_not_on_yet() -> None:
-    expected = [need(5, 300)]
-    found = may_come_ahead(expected, [], StagingPlan(), KnownImages(), RULES, NOW_S, {1: NOW_S + 60})
-    assert list(found) == []
+    state = StagingState(KnownImages(), RULES, NOW_S, {1: NOW_S + 60})
+    assert list(may_come_ahead([need(5, 300)], [], StagingPlan(), state)) == []

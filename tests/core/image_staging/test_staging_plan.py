@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from one_preempt.core.image_staging.edf_jit import POLICY as EDF_JIT
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.link import Link
-from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, StagingState, staging_plan
 from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
 from one_preempt.core.model.image_transfer import (
     HeldImage,
@@ -62,11 +62,10 @@ def drawn(seed: int) -> tuple[list[ImageNeed], KnownImages, ImageStagingRules]:
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_every_need_is_met_in_time_or_told(seed: int) -> None:
     needs, known, rules = drawn(seed)
-    plan = staging_plan(needs, known, rules, NOW_S)
+    plan = staging_plan(needs, StagingState(known, rules, NOW_S))
     ends = {one.place: one.end_s for one in plan.transfers}
     for need in needs:
-        pool = known.held.get(need.host_id)
-        is_there = pool is not None and pool.holds(need.image_id)
+        is_there = any(one.image_id == need.image_id for one in known.images_on(need.host_id))
         in_time = is_there or ends.get(need.place, need.start_s + 1) <= need.start_s
         assert in_time or need.lease_id in plan.left
     turns = sorted((one.begin_s, one.end_s) for one in plan.transfers)
@@ -75,20 +74,20 @@ def test_every_need_is_met_in_time_or_told(seed: int) -> None:
     assert all(one.begin_s >= NOW_S and one.end_s <= one.needed_s for one in plan.transfers)
     assert len(ends) == len(plan.transfers)
     # The order in which needs are told says nothing.
-    assert staging_plan(reversed(needs), known, rules, NOW_S) == plan
+    assert staging_plan(reversed(needs), StagingState(known, rules, NOW_S)) == plan
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_who_is_in_time_stays_in_time_while_transfers_are_carried_out(seed: int) -> None:
     """Each transfer is ordered when its turn has come, and ends as planned: who was in time stays so."""
     needs, known, rules = drawn(seed)
-    while (plan := staging_plan(needs, known, rules, NOW_S)).left:
+    while (plan := staging_plan(needs, StagingState(known, rules, NOW_S))).left:
         # Under FIFO others may be late without these, whose images they shared.
         needs = [need for need in needs if need.lease_id not in plan.left]
     for now_s in range(NOW_S, NOW_S + 420):
         known = ended_by(known, rules, now_s)
         ahead = [need for need in needs if need.start_s > now_s]
-        before, plan = plan, staging_plan(ahead, known, rules, now_s)
+        before, plan = plan, staging_plan(ahead, StagingState(known, rules, now_s))
         assert not plan.left, f"at {now_s - NOW_S}"
         if rules.policy.name == "EDF/JIT":
             moved = {one.place: one.begin_s for one in before.transfers}
@@ -129,13 +128,13 @@ def need(lease_id: int, start_s: int, image_id: int = 7, host_id: int = 1, size_
 
 
 def test_one_transfer_serves_all_who_need_the_image_there() -> None:
-    plan = staging_plan([need(5, 300), need(6, 200)], KnownImages(), RULES, NOW_S)
+    plan = staging_plan([need(5, 300), need(6, 200)], StagingState(KnownImages(), RULES, NOW_S))
     (one,) = plan.transfers
     assert (one.lease_ids, one.needed_s - NOW_S, one.begin_s - NOW_S) == ((5, 6), 200, 149)
 
 
 def test_who_starts_too_early_leaves_the_transfer_to_who_starts_later() -> None:
-    plan = staging_plan([need(5, 300), need(6, 20)], KnownImages(), RULES, NOW_S)
+    plan = staging_plan([need(5, 300), need(6, 20)], StagingState(KnownImages(), RULES, NOW_S))
     (one,) = plan.transfers
     assert (one.lease_ids, one.begin_s - NOW_S) == ((5,), 249)
     assert set(plan.left) == {6}
@@ -158,14 +157,14 @@ class _CountedPlans(Struct):
 def test_a_thousand_images_that_come_too_late_are_given_up_together() -> None:
     policy = _CountedPlans()
     needs = [need(5, 600, host_id=host_id) for host_id in range(1000)]
-    plan = staging_plan(needs, KnownImages(), replace(RULES, policy=policy), NOW_S)
+    plan = staging_plan(needs, StagingState(KnownImages(), replace(RULES, policy=policy), NOW_S))
     assert (len(plan.transfers), set(plan.left), policy.asked) == (11, {5}, 2)
 
 
 def test_a_transfer_that_overruns_its_time_holds_up_nobody() -> None:
     order = order_of(9, 2, 600)
     known = KnownImages(transfers={order.id: TransferRecord(order, TransferPhase.UNDER_WAY, NOW_S - 60)})
-    plan = staging_plan([need(5, 51), need(6, 200, image_id=9, host_id=2)], known, RULES, NOW_S)
+    plan = staging_plan([need(5, 51), need(6, 200, image_id=9, host_id=2)], StagingState(known, RULES, NOW_S))
     assert {one.lease_ids: (one.begin_s - NOW_S, one.end_s - NOW_S) for one in plan.transfers} == {
         (5,): (0, 51),
         (6,): (-60, 1),
@@ -178,7 +177,7 @@ def test_what_is_being_removed_is_not_there() -> None:
         {1: HostImages(1, NOW_S, (HeldImage(7, 600),))},
         {removal.id: TransferRecord(removal, TransferPhase.UNDER_WAY, NOW_S)},
     )
-    assert [one.place for one in staging_plan([need(5, 300)], known, RULES, NOW_S).transfers] == [(7, 1)]
+    assert [one.place for one in staging_plan([need(5, 300)], StagingState(known, RULES, NOW_S)).transfers] == [(7, 1)]
 
 
 def test_it_takes_whole_quanta_and_one_at_least() -> None:

@@ -14,7 +14,7 @@ from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.image_staging.ahead import may_come_ahead, order_ahead, under_way_ahead
 from one_preempt.core.image_staging.copied_images import images_of
 from one_preempt.core.image_staging.pool_room import room_on
-from one_preempt.core.image_staging.staging_plan import ImageNeed, PlannedTransfer, StagingPlan, is_held
+from one_preempt.core.image_staging.staging_plan import ImageNeed, PlannedTransfer, StagingPlan
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.image_transfer import ImageOrder
@@ -43,7 +43,7 @@ def stage_ahead(draft: PlanDraft, images: ImageDraft) -> None:
     if _is_deployment_copying(draft, images):
         return
     removals = Removals(draft, images, (*promised, *expected))
-    for transfer in may_come_ahead(expected, promised, plan, images.known, images.rules, now_s, images.up_at_s):
+    for transfer in may_come_ahead(expected, promised, plan, images.staging):
         lacking_mib = _lacking_mib(images, transfer, plan)
         if lacking_mib <= 0:
             images.orders.append(_order(draft, transfer))
@@ -85,7 +85,7 @@ def _is_deployment_copying(draft: PlanDraft, images: ImageDraft) -> bool:
     made += [(snapshot.vms[action.vm_id], action.host_id) for action in draft.actions if action.host_id is not None]
     return any(
         host_id in snapshot.hosts
-        and any(not is_held(images.known, image.id, host_id) for image in images_of(vm))
+        and any(not images.known.is_held((image.id, host_id)) for image in images_of(vm))
         and draft.matchmaker.makes_disks_on(vm, snapshot.hosts[host_id])
         for vm, host_id in made
         if host_id is not None
@@ -94,7 +94,7 @@ def _is_deployment_copying(draft: PlanDraft, images: ImageDraft) -> bool:
 
 def _lacking_mib(images: ImageDraft, transfer: PlannedTransfer, plan: StagingPlan) -> int:
     """What a host's pool lacks for an image beside what it holds, and what others were promised there."""
-    room_mib = room_on(transfer.host_id, images.known, images.rules)
+    room_mib = room_on(transfer.host_id, images.staging)
     if room_mib is None:
         return 0
     others = [one for one in plan.transfers if one.host_id == transfer.host_id and one.place != transfer.place]
@@ -142,7 +142,7 @@ def _rows(draft: PlanDraft, images: ImageDraft, wanted: frozenset[int]) -> BoolA
     if wanted not in images.rows_with:
         there: set[int] | None = None
         for image_id in wanted:
-            hosts = {host for host in images.held_or_coming.get(image_id, ()) if is_held(images.known, image_id, host)}
+            hosts = {host for host in images.held_or_coming.get(image_id, ()) if images.known.is_held((image_id, host))}
             there = hosts if there is None else there & hosts
         rows = [row for host in there or () if (row := draft.state.hosts.index_by_id.get(host)) is not None]
         mask = np.zeros(len(draft.state.hosts.hosts), dtype=np.bool_)

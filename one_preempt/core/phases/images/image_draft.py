@@ -10,16 +10,9 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.needs_in_time import NeedsInTime
-from one_preempt.core.image_staging.staging_plan import (
-    ImageNeed,
-    Place,
-    StagingPlan,
-    bringing,
-    is_held,
-    staging_plan,
-)
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, StagingState, staging_plan
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.image_transfer import ImageOrder, KnownImages
+from one_preempt.core.model.image_transfer import ImageOrder, KnownImages, Place
 from one_preempt.core.model.plan import Plan
 
 
@@ -30,18 +23,18 @@ class ImageDraft:
     else since. `needs_by_stay` are what was found for the stay that each lease had then. `in_time` has the same needs.
     `in_use_until`: until when images are kept of which VMs were made, once that was asked for.
     `rows_with` are the rows of the hosts that hold all of some images, of which somebody has asked.
-    `up_at_s`: when hosts that are not on can be, by their ids.
+    `staging` is how things stand, for a plan of transfers.
     """
 
     def __init__(self, state: ClusterState, rules: ImageStagingRules, up_at_s: Mapping[int, int]) -> None:
         self.rules = rules
-        self.up_at_s = up_at_s
         self.known = state.images
         self.now_s = state.now_s
+        self.staging = StagingState(state.images, rules, state.now_s, up_at_s)
         self.needs: dict[int, tuple[ImageNeed, ...]] | None = None
         self.changed: set[int] = set()
         self.needs_by_stay: dict[int, tuple[Stay, tuple[ImageNeed, ...]]] = {}
-        self.in_time = self._none_in_time()
+        self.in_time = NeedsInTime(self.staging)
         self.held_or_coming = _held_or_coming(state.images)
         self.in_use_until: dict[Place, int] | None = None
         self.rows_with: dict[frozenset[int], BoolArray | None] = {}
@@ -63,7 +56,7 @@ class ImageDraft:
         """Anybody may be promised something else than before."""
         self.needs, self._planned = None, None
         self.changed.clear()
-        self.in_time = self._none_in_time()
+        self.in_time = NeedsInTime(self.staging)
 
     def set_needs(self, lease_id: int, needs: tuple[ImageNeed, ...]) -> None:
         """A lease needs these; they are in `needs`, once these were looked for."""
@@ -86,10 +79,7 @@ class ImageDraft:
 
     def plan_for(self, needs: Sequence[ImageNeed]) -> StagingPlan:
         """The plan for these needs."""
-        return staging_plan(needs, self.known, self.rules, self.now_s, self.up_at_s)
-
-    def _none_in_time(self) -> NeedsInTime:
-        return NeedsInTime(self.known, self.rules, self.now_s, self.up_at_s)
+        return staging_plan(needs, self.staging)
 
 
 def _held_or_coming(known: KnownImages) -> Mapping[int, Collection[int]]:
@@ -97,8 +87,8 @@ def _held_or_coming(known: KnownImages) -> Mapping[int, Collection[int]]:
     found: dict[int, set[int]] = {}
     for host_id, pool in known.held.items():
         for image in pool.images:
-            if is_held(known, image.image_id, host_id):
+            if known.is_held((image.image_id, host_id)):
                 found.setdefault(image.image_id, set()).add(host_id)
-    for record in bringing(known):
+    for record in known.coming:
         found.setdefault(record.order.image_id, set()).add(record.order.host_id)
     return found

@@ -12,7 +12,8 @@ from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.copied_images import CopiedImage, images_of
 from one_preempt.core.image_staging.pool_room import peaks_mib
-from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
+from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan
+from one_preempt.core.model.image_transfer import Place
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -160,8 +161,8 @@ def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Boo
     if images is None or images.rules.pool_mib is None:
         return None
     kept = {place: _held_mib(images, place) for place in in_use_until(draft, images)}
-    for record in bringing(images.known):
-        kept[record.order.image_id, record.order.host_id] = record.order.size_mib
+    for record in images.known.coming:
+        kept[record.order.place] = record.order.size_mib
     for of_lease in promised_needs(draft, images).values():
         kept.update((one.place, max(one.size_mib, kept.get(one.place, 0))) for one in of_lease)
     kept_mib: dict[int, int] = {}
@@ -180,7 +181,7 @@ def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Boo
 
 def receiving_rows(draft: PlanDraft, images: ImageDraft) -> Mapping[int, int]:
     """By row of the hosts to which images come, when the first of them begins."""
-    coming = [(record.order.host_id, record.since_s) for record in bringing(images.known)]
+    coming = [(record.order.host_id, record.since_s) for record in images.known.coming]
     coming += [(one.host_id, one.begin_s) for one in images.plan_of(promised_needs(draft, images)).transfers]
     found: dict[int, int] = {}
     for host_id, begin_s in coming:
@@ -221,7 +222,7 @@ def may_be_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine],
 def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], start_s: int) -> Reason:
     """Why, and from when on it surely could be accepted: once all that others were promised has been brought."""
     rules = images.rules
-    missing = {one.place: one.size_mib for one in own if not is_held(images.known, *one.place)}
+    missing = {one.place: one.size_mib for one in own if not images.known.is_held(one.place)}
     own_s = sum(rules.transfer_s(size_mib) for size_mib in missing.values())
     others_s = images.in_time.others_s(missing)
     sure_s = images.now_s + others_s + own_s + rules.margin_s
@@ -241,7 +242,7 @@ def _surely_has_pool_room(draft: PlanDraft, images: ImageDraft, own: Sequence[Im
     others_mib: dict[int, int] = {}
     for place in in_use_until(draft, images):
         others_mib[place[1]] = others_mib.get(place[1], 0) + _held_mib(images, place)
-    for record in bringing(images.known):
+    for record in images.known.coming:
         host_id = record.order.host_id
         others_mib[host_id] = others_mib.get(host_id, 0) + record.order.size_mib
     room_mib = images.in_time.room_mib(own)
@@ -259,26 +260,26 @@ def _lacks_pool_room(
     then: StagingPlan,
 ) -> Reason | None:
     """Some host would have to keep more images at a time than it may."""
-    rules, known, now_s = images.rules, images.known, images.now_s
-    if rules.pool_mib is None:
+    pool_mib = images.rules.pool_mib
+    if pool_mib is None:
         return None
     in_use = in_use_until(draft, images)
-    peaks = peaks_mib(needs, then, known, rules, now_s, in_use)
-    over = {host_id: peak for host_id, peak in peaks.items() if peak > rules.pool_mib}
+    peaks = peaks_mib(needs, then, images.staging, in_use)
+    over = {host_id: peak for host_id, peak in peaks.items() if peak > pool_mib}
     if not over:
         return None
-    peaks_before = peaks_mib(needs_before, before, known, rules, now_s, in_use)
+    peaks_before = peaks_mib(needs_before, before, images.staging, in_use)
     worse = [host_id for host_id, peak in over.items() if peak > peaks_before.get(host_id, 0)]
     if not worse:
         return None
     host = draft.state.snapshot.hosts[worse[0]]
-    text = f"its images do not fit on host {host.name} beside those of others: {rules.pool_mib} MiB may be kept there"
+    text = f"its images do not fit on host {host.name} beside those of others: {pool_mib} MiB may be kept there"
     return Reason(IMAGES_WITHOUT_ROOM, text)
 
 
 def _held_mib(images: ImageDraft, place: Place) -> int:
     """What an image takes on a host of which something is held."""
-    return sum(one.size_mib for one in images.known.held[place[1]].images if one.image_id == place[0])
+    return sum(one.size_mib for one in images.known.images_on(place[1]) if one.image_id == place[0])
 
 
 def in_use_until(draft: PlanDraft, images: ImageDraft) -> dict[Place, int]:
