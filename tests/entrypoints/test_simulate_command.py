@@ -71,6 +71,42 @@ def test_a_log_without_its_machine_needs_nodes(tmp_path: Path) -> None:
     assert answer(path, "--nodes", 4)["requests"] == 3
 
 
+NEVER_RAN = LINE.format(number=1, submitted=0, runs=-1, processors=1, asked=9)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("", "it is empty"), ("; only a comment\n", "it is empty"), (NEVER_RAN, "1 jobs that never ran")],
+)
+def test_a_log_without_a_request_says_so_and_asks_for_no_nodes(content: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text(content)
+    result = run(path)
+    message = f"{path}: holds no request that can be played ({told}): name another trace"
+    assert (result.exit_code, result.stderr) == (1, f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "requests", "waits_s", "left_out"),
+    [
+        (("--log-queue", 1), [1, 2, 3], 180, []),
+        (("--submitted-from", "10s"), [2, 3], 90, ["jobs submitted earlier"]),
+        (("--submitted-before", "20s"), [1, 2], 90, ["jobs submitted later"]),
+        (("--load-factor", 0.1), [1, 2, 3], 0, []),
+        (("--size-factor", 0.25), [1, 2, 3], 0, []),
+        (("--duration-factor", 2), [1, 2, 3], 380, []),
+    ],
+)  # fmt: skip
+def test_what_is_played_of_a_log_and_how_dense_it_is_can_be_said(
+    options: tuple[object, ...], requests: list[int], waits_s: int, left_out: list[str], tmp_path: Path
+) -> None:
+    records = tmp_path / "records.jsonl"
+    document = answer(swf(tmp_path), *options, "--backfilling", "none", "--records", records)
+    assert [json.loads(line)["request_id"] for line in records.read_text().splitlines()] == requests
+    assert document["runs"][0]["figures"]["wait_s_max.all"] == waits_s
+    assert [one["reason"] for one in document["left_out"]] == left_out
+
+
 def test_bad_lines_are_named_by_file_line_and_field_or_counted(tmp_path: Path) -> None:
     path = swf(tmp_path, extra="4 30 -1 x 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
     result = run(path)
@@ -253,6 +289,10 @@ def test_a_simulation_may_end_early(tmp_path: Path) -> None:
         (("--backfilling", "best"), 1, "no backfilling policy is named 'best'"),
         (("--queue", "best"), 1, "no queue order is named 'best'"),
         (("--verify", "some"), 2, "sampled"),
+        (("--log-queue", "7"), 1, "log.swf: no job is of queue 7; there are 1"),
+        (("--submitted-from", "1h", "--submitted-before", "1h"), 1, "let the window end after its begin"),
+        (("--load-factor", "0"), 2, "'--load-factor': 0.0 is not in the range"),
+        (("--duration-factor", "nan"), 2, "is no number (NaN)"),
     ],
 )
 def test_mistakes_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], exit_code: int, message: str) -> None:
@@ -461,13 +501,13 @@ def test_a_file_whose_name_is_no_text_is_told_in_a_report(tmp_path: Path) -> Non
     assert (result.exit_code, (tmp_path / "report.html").stat().st_size > 0) == (0, True)
 
 
-@pytest.mark.parametrize("option", [("--processors-per-vm", "8"), ("--cut-overruns",)])
+@pytest.mark.parametrize("option", [("--processors-per-vm", "8"), ("--cut-overruns",), ("--load-factor", "2")])
 def test_a_scenario_says_how_its_trace_is_read(tmp_path: Path, option: tuple[str, ...]) -> None:
     swf(tmp_path)
     path = tmp_path / "scenario.yaml"
     path.write_text(SCENARIO, encoding="utf-8")
     result = run(path, *option)
-    assert (result.exit_code, "workload.trace.processors_per_vm" in result.stderr) == (2, True)
+    assert (result.exit_code, "write workload.trace.annotations, processors_per_vm" in result.stderr) == (2, True)
 
 
 def test_requests_beyond_what_a_lease_can_ask_for_are_left_out_and_not_rejected(tmp_path: Path) -> None:

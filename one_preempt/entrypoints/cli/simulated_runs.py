@@ -112,11 +112,11 @@ def study(asked: Asked) -> Study:
     if scenario is not None:
         if asked.nodes is not None:
             raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
-        if asked.reading.annotations is not None:
-            raise click.UsageError("a scenario names its annotations itself: write workload.trace.annotations")
-        if asked.reading.processors_per_vm != 1 or asked.reading.cut_overruns:
+        if asked.reading != TraceReading(skip_bad_lines=asked.reading.skip_bad_lines):
             raise click.UsageError(
-                "a scenario says itself how its trace is read: write workload.trace.processors_per_vm or cut_overruns"
+                "a scenario says itself how its trace is read: write workload.trace.annotations, processors_per_vm, "
+                "queues, submitted_from_s, submitted_before_s, cut_overruns, or one of its factors of load, size and "
+                "duration"
             )
         skips, folder = asked.reading.skip_bad_lines, asked.source.parent
         seeds = scenario.seeds if asked.seed is None else (asked.seed,)
@@ -222,6 +222,10 @@ def _energy_policies(asked: Asked) -> tuple[str | None, ...]:
 def _hosts(nodes: int | None, workload: Workload) -> tuple[MachineSet, ...]:
     """The nodes of the trace; with `nodes`, so many of the kind it has, or else of the size of its largest VM."""
     if nodes is None:
+        if not workload.site and not len(workload):
+            left_out = ", ".join(f"{one.count} {one.reason}" for one in workload.left_out) or "it is empty"
+            nothing = f"{workload.name}: holds no request that can be played ({left_out})"
+            raise OnePreemptError(f"{nothing}: name another trace")
         if not workload.site:
             raise click.UsageError("the trace does not say how many nodes it was recorded on: give --nodes")
         return workload.site

@@ -52,12 +52,21 @@ class SiteEntry(Section, frozen=True):
 
 
 class TraceEntry(Section, frozen=True):
-    """A log and a file of annotations (LWFA) for its leases, beside the scenario or by their whole paths."""
+    """A trace and a file of annotations (LWFA) for its leases, beside the scenario or by their whole paths.
+
+    How it is read is as in `TraceReading` and `SwfReading`.
+    """
 
     file: str
     annotations: str | None = None
     processors_per_vm: Positive = 1
+    queues: Annotated[tuple[NotNegative, ...], msgspec.Meta(min_length=1)] | None = None
+    submitted_from_s: NotNegative = 0
+    submitted_before_s: Positive | None = None
     cut_overruns: bool = False
+    load_factor: Number = 1.0
+    size_factor: Number = 1.0
+    duration_factor: Number = 1.0
 
 
 class ModelEntry(Section, frozen=True):

@@ -17,6 +17,7 @@ from one_preempt.simulation.scenario.description import (
     ReservationsEntry,
     Scenario,
     ScenarioError,
+    TraceEntry,
     WorkloadEntry,
 )
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
@@ -38,6 +39,7 @@ from one_preempt.simulation.workload.lublin99 import BATCH, INTERACTIVE, TYPELES
 from one_preempt.simulation.workload.lublin99_arrivals import ArrivalProcess
 from one_preempt.simulation.workload.places import places_for
 from one_preempt.simulation.workload.scaling import adjusted_to_means, with_offered_load, with_span
+from one_preempt.simulation.workload.swf_workload import SwfReading
 from one_preempt.simulation.workload.workload import MOST_MACHINES, MachineSet, StartKind, Workload, WorkloadRequest
 
 _CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPELESS)}
@@ -123,13 +125,30 @@ def _source(
     entry: WorkloadEntry, folder: Path, hosts: Sequence[MachineSet], seed: int, skip_bad_lines: bool
 ) -> Workload:
     if entry.trace is not None:
-        annotations = None if entry.trace.annotations is None else folder / entry.trace.annotations
-        reading = TraceReading(entry.trace.processors_per_vm, entry.trace.cut_overruns, skip_bad_lines, annotations)
+        with _named("workload.trace"):
+            reading = _reading(entry.trace, folder, skip_bad_lines)
         return read_trace(folder / entry.trace.file, reading)
     assert entry.lublin99 is not None
     with _named("workload.lublin99"):
         # No lease may be larger.
         return _drawn(entry.lublin99, min(_places_of_drawn(hosts), MOST_MACHINES), seed)
+
+
+def _reading(entry: TraceEntry, folder: Path, skip_bad_lines: bool) -> TraceReading:
+    return TraceReading(
+        SwfReading(
+            entry.processors_per_vm,
+            queues=None if entry.queues is None else frozenset(entry.queues),
+            submitted_from_s=entry.submitted_from_s,
+            submitted_before_s=entry.submitted_before_s,
+        ),
+        skip_bad_lines,
+        entry.cut_overruns,
+        None if entry.annotations is None else folder / entry.annotations,
+        entry.load_factor,
+        entry.size_factor,
+        entry.duration_factor,
+    )
 
 
 def _drawn(entry: ModelEntry, nodes: int, seed: int) -> Workload:

@@ -14,11 +14,16 @@ from one_preempt.simulation.workload.accounting_records import ROOT
 from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
 from one_preempt.simulation.workload.lwf import LEASE_WORKLOAD, read_lwf
 from one_preempt.simulation.workload.lwf_text import read_lwf_text
-from one_preempt.simulation.workload.scaling import with_overruns_cut
+from one_preempt.simulation.workload.scaling import (
+    with_durations_scaled,
+    with_load_scaled,
+    with_overruns_cut,
+    with_sizes_scaled,
+)
 from one_preempt.simulation.workload.swf import read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
 from one_preempt.simulation.workload.trace_files import open_trace
-from one_preempt.simulation.workload.workload import Workload
+from one_preempt.simulation.workload.workload import MOST_MACHINES, Workload
 
 _LOOKED_AT_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -36,15 +41,24 @@ class SourceKind(StrEnum):
 
 
 class TraceReading(Struct, frozen=True):
-    """How a trace is read.
+    """How a trace is read, and what is done to it, in this order.
 
-    Processors a VM stands for (SWF), ends at the requested time, bad lines left out; and a file of annotations (LWFA).
+    Attributes:
+        swf: For logs alone; a reading that says something is refused with other traces.
+        skip_bad_lines: What does not have the format is left out and counted.
+        cut_overruns: Requests end at their requested time.
+        annotations: A file (LWFA) with what the trace does not say.
+        load_factor, size_factor, duration_factor: Arrivals so much denser, requests of so many times the VMs, and so
+            many times as long.
     """
 
-    processors_per_vm: int = 1
-    cut_overruns: bool = False
+    swf: SwfReading = SwfReading()
     skip_bad_lines: bool = False
+    cut_overruns: bool = False
     annotations: Path | None = None
+    load_factor: float = 1.0
+    size_factor: float = 1.0
+    duration_factor: float = 1.0
 
 
 def kind_of(path: Path) -> SourceKind:
@@ -77,28 +91,43 @@ def _beginning(path: Path) -> bytes:
 
 
 def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
-    """The requests of a log, lease workload or accounting, annotated.
+    """The requests of a log, lease workload or accounting, annotated and scaled.
 
-    Raises `OnePreemptError`, which names file, line and field.
+    Raises `OnePreemptError`, which names file, line and field, or what cannot be done to the requests.
     """
     reading = reading or TraceReading()
     workload = _read(path, reading)
     if reading.cut_overruns:
         workload = with_overruns_cut(workload)
-    if reading.annotations is None:
-        return workload
-    return annotated(workload, read_annotations(reading.annotations, reading.skip_bad_lines), reading.skip_bad_lines)
+    if reading.annotations is not None:
+        annotations = read_annotations(reading.annotations, reading.skip_bad_lines)
+        workload = annotated(workload, annotations, reading.skip_bad_lines)
+    try:
+        return _scaled(workload, reading)
+    except ValueError as error:
+        raise OnePreemptError(f"{path}: with these factors of load, size or duration, {error}") from error
+
+
+def _scaled(workload: Workload, reading: TraceReading) -> Workload:
+    if reading.load_factor != 1:
+        workload = with_load_scaled(workload, reading.load_factor)
+    if reading.size_factor != 1:
+        workload = with_sizes_scaled(workload, reading.size_factor, MOST_MACHINES)
+    if reading.duration_factor != 1:
+        workload = with_durations_scaled(workload, reading.duration_factor)
+    return workload
 
 
 def _read(path: Path, reading: TraceReading) -> Workload:
     kind = kind_of(path)
-    if kind is not SourceKind.SWF and reading.processors_per_vm != 1:
-        tells = "VMs (accounting)" if kind is SourceKind.ACCOUNTING else "nodes (LWF)"
-        raise OnePreemptError(f"{path} tells {tells} and not processors: leave out processors per VM")
+    if kind is not SourceKind.SWF and reading.swf != SwfReading():
+        raise OnePreemptError(
+            f"{path} ({kind}) is no log (SWF): leave out processors per VM, queues and the window of submissions"
+        )
     if kind is SourceKind.ACCOUNTING:
         return read_accounting_file(path, reading.skip_bad_lines)
     if kind is SourceKind.LWF:
         if _beginning(path).startswith(b"<"):
             return read_lwf(path, reading.skip_bad_lines)
         return read_lwf_text(path, reading.skip_bad_lines)
-    return workload_from_swf(read_swf(path, reading.skip_bad_lines), SwfReading(reading.processors_per_vm))
+    return workload_from_swf(read_swf(path, reading.skip_bad_lines), reading.swf)

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.garbage_collection import rare_garbage_collection
 from one_preempt.simulation.workload.swf import (
@@ -35,6 +36,7 @@ from one_preempt.simulation.workload.workload import (
 
 KIB_PER_MIB = 1024
 _MOST_PROCESSORS_PER_VM = 1_000_000
+_LONGEST_LIST = 200
 
 
 class MissingEstimate(StrEnum):
@@ -75,6 +77,11 @@ class SwfReading(Struct, frozen=True):
                 f"CPU {self.cpu_centi / 100:g} (at least 0.01), memory {self.memory_mib} MiB (at least 1) and begin "
                 f"{self.submitted_from_s} s (at least 0) do not describe a reading"
             )
+        if self.submitted_before_s is not None and self.submitted_before_s <= self.submitted_from_s:
+            raise OnePreemptError(
+                f"no job is submitted from {self.submitted_from_s} s on and before {self.submitted_before_s} s: "
+                "let the window end after its begin"
+            )
 
 
 def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workload:
@@ -83,9 +90,11 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
     The width is the number of requested processors, or of allocated ones where none is stated.
 
     Raises:
-        OnePreemptError: Its header names more nodes than any machine has: the log and the label are named.
+        OnePreemptError: Its header names more nodes than any machine has, or no job is of one of the queues: the log
+            and the label, or the queue, are named.
     """
     reading = reading or SwfReading()
+    _require_queues(log, reading.queues or frozenset())
     left_out: Counter[str] = Counter()
     requests: list[WorkloadRequest] = []
     with rare_garbage_collection():
@@ -101,6 +110,16 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
         provenance=(f"read from {log.source}, {reading.processors_per_vm} processors a VM",),
         left_out=tuple(LeftOut(reason, count) for reason, count in left_out.items() if count),
     )
+
+
+def _require_queues(log: SwfLog, queues: frozenset[int]) -> None:
+    """Each of these has a job."""
+    there = np.unique(log.column(SwfField.QUEUE)).tolist()
+    for queue in sorted(queues.difference(there)):
+        names = log.header.queue_names
+        told = ", ".join(f"{one} ({names[one]})" if one in names else f"{one}" for one in there if one >= 0)
+        known = f"there are {plain_words(told, _LONGEST_LIST)}" if told else "the log does not tell queues"
+        raise OnePreemptError(f"{log.source}: no job is of queue {queue}; {known}")
 
 
 def _replayable(log: SwfLog, reading: SwfReading, left_out: Counter[str]) -> SwfLog:

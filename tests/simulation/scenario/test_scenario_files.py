@@ -20,6 +20,7 @@ from one_preempt.simulation.scenario.overheads import planned_overhead, simulate
 from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
 from one_preempt.simulation.workload.lwf_writing import write_lwf
+from one_preempt.simulation.workload.swf_workload import SwfReading
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
 SMALL: dict[str, Any] = {
@@ -166,8 +167,8 @@ def test_haizeas_older_text_is_a_lease_workload_too(tmp_path: Path) -> None:
     path.write_text("# leases\n0 3600 600 900 2 1 1024 0 image 600\n5 -1 60 60 1 1 1024 0 image 600\n")
     reserved, waiting = read_trace(path, TraceReading(cut_overruns=True)).requests
     assert (reserved.start_at_s, reserved.actual_duration_s, waiting.start) == (3600, 600, StartKind.BEST_EFFORT)
-    with pytest.raises(OnePreemptError, match="leave out processors per VM"):
-        read_trace(path, TraceReading(processors_per_vm=8))
+    with pytest.raises(OnePreemptError, match=r"\(LWF\) is no log \(SWF\): leave out processors"):
+        read_trace(path, TraceReading(SwfReading(8)))
 
 
 def test_a_limit_without_other_sites_is_for_all(tmp_path: Path) -> None:
@@ -182,6 +183,29 @@ def test_a_trace_lies_beside_its_scenario(tmp_path: Path) -> None:
     scenario = read_scenario(write(tmp_path, {"site": SMALL["site"], "workload": {"trace": {"file": "two.swf"}}}))
     first, second = workload_of(scenario, tmp_path, 0).requests
     assert (first.virtual_machines, first.actual_duration_s, second.submitted_at_s) == (2, 60, 5)
+
+
+def test_a_scenario_chooses_jobs_of_its_trace_and_scales_them(tmp_path: Path) -> None:
+    jobs = ((1, 0, 1), (2, 100, 1), (3, 110, 2), (4, 300, 1), (5, 500, 1))
+    lines = (f"{number} {at_s} -1 60 2 -1 -1 2 90 -1 1 1 1 -1 {queue} -1 -1 -1\n" for number, at_s, queue in jobs)
+    (tmp_path / "five.swf").write_text("".join(lines))
+    trace = {
+        "file": "five.swf", "queues": [1], "submitted_from_s": 100, "submitted_before_s": 500,
+        "load_factor": 2, "size_factor": 3, "duration_factor": 0.5,
+    }  # fmt: skip
+    content = {"site": SMALL["site"], "workload": {"trace": trace}}
+    played = workload_of(read_scenario(write(tmp_path, content)), tmp_path, 0).requests
+    assert [(one.id, one.submitted_at_s, one.virtual_machines, one.actual_duration_s) for one in played] == [
+        (2, 0, 6, 30), (4, 100, 6, 30),
+    ]  # fmt: skip
+    trace["duration_factor"] = 1e9
+    with pytest.raises(OnePreemptError, match=r"five\.swf: with these factors of load, size or duration, a requested"):
+        workload_of(read_scenario(write(tmp_path, content)), tmp_path, 0)
+    trace["submitted_before_s"] = 90
+    with pytest.raises(
+        OnePreemptError, match=r"workload\.trace of the scenario: .* let the window end after its begin"
+    ):
+        workload_of(read_scenario(write(tmp_path, content)), tmp_path, 0)
 
 
 def test_annotations_lie_beside_the_scenario_too(tmp_path: Path) -> None:

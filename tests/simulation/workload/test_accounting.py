@@ -15,6 +15,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
 from one_preempt.simulation.workload.accounting import parse_accounting
 from one_preempt.simulation.workload.scaling import with_overruns_cut
+from one_preempt.simulation.workload.swf_workload import SwfReading
 from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
 
 EXAMPLE = Path(__file__).parents[2] / "traces" / "accounting.xml"
@@ -301,5 +302,5 @@ def test_accounting_tells_no_processors(tmp_path: Path) -> None:
     path = tmp_path / "month"
     path.write_bytes(gzip.compress(f"<HISTORY_RECORDS>{record()}</HISTORY_RECORDS>".encode()))
     assert len(read_trace(path)) == 1
-    with pytest.raises(OnePreemptError, match=r"tells VMs \(accounting\) and not processors"):
-        read_trace(path, TraceReading(processors_per_vm=8))
+    with pytest.raises(OnePreemptError, match=r"month \(accounting\) is no log \(SWF\): leave out processors"):
+        read_trace(path, TraceReading(SwfReading(8)))
