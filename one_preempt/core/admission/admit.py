@@ -148,14 +148,22 @@ class _AdmissionDesk(Struct):
         self.leases.append(lease)
 
     def _counted(self, record: LeaseRecord, first: VirtualMachine, reviewed: Review) -> Review:
-        """The review, or a refusal where its owner would have one lease by a LEASE attribute more than is granted."""
-        if record.explicit or not reviewed.record.explicit:
+        """The review, or a refusal where its owner would have one lease by a LEASE attribute more than is granted.
+
+        One that he has by such an attribute already may have been none of these rights: served as without it, or of
+        another group.
+        """
+        changed = reviewed.record
+        gains = changed.may_preempt and not record.may_preempt
+        if not changed.explicit or not (gains or reviewed.is_granted_change):
             return reviewed
         ceiling = self.rules.rights_of(first).max_leases
-        if ceiling is not None and self._leases_of(first.uid) >= ceiling:
-            return Review(record, CHANGE_REFUSED, f"{stays_as_admitted(record)}{_too_many(ceiling)}")
+        counted = record.explicit and record.uid == first.uid
+        if ceiling is not None and self._leases_of(first.uid) - counted >= ceiling:
+            stays = replace(record, may_preempt=False) if record.may_preempt and not changed.may_preempt else record
+            return Review(stays, CHANGE_REFUSED, f"{stays_as_admitted(record)}{_too_many(ceiling)}")
         if self.leases_of_user is not None:
-            self.leases_of_user[first.uid] += 1
+            self.leases_of_user[first.uid] += not counted
         return reviewed
 
     def receive(self, alike: list[VirtualMachine]) -> None:
@@ -170,7 +178,7 @@ class _AdmissionDesk(Struct):
             elif not rule.gives_terms and not rule.may_preempt:
                 self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
             else:
-                self._record([vm], rule.terms, [vm], explicit=False)
+                self._record([vm], rule.terms, [vm], explicit=False, by_rights=False)
 
     def close_gangs(self) -> None:
         """Once all VMs were seen: admit the gangs that are complete, and tell the others what is missing."""
@@ -238,7 +246,7 @@ class _AdmissionDesk(Struct):
             return
         for vm in alike:
             self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
-            self._record([vm], self.rules.terms_without(vm), [vm], explicit=True)
+            self._record([vm], self.rules.terms_without(vm), [vm], explicit=True, by_rights=False)
 
     def _admit(self, members: Sequence[VirtualMachine], terms: LeaseTerms, unlike: Sequence[VirtualMachine]) -> None:
         """A claim within its owner's rights, but for the number of leases, which depends on the others.
@@ -250,11 +258,18 @@ class _AdmissionDesk(Struct):
         if ceiling is not None and self._leases_of(first.uid) >= ceiling:
             self._refuse(members, "leases-not-granted", _too_many(ceiling))
             return
-        self._record(members, terms, unlike, explicit=True)
+        self._record(members, terms, unlike, explicit=True, by_rights=True)
 
     def _record(
-        self, members: Sequence[VirtualMachine], terms: LeaseTerms, unlike: Sequence[VirtualMachine], *, explicit: bool
+        self,
+        members: Sequence[VirtualMachine],
+        terms: LeaseTerms,
+        unlike: Sequence[VirtualMachine],
+        *,
+        explicit: bool,
+        by_rights: bool,
     ) -> None:
+        """`by_rights`: what its owner was granted for LEASE attributes counts."""
         first = members[0]
         rule = self.rules.rule_of(first)
         record = LeaseRecord(
@@ -264,7 +279,7 @@ class _AdmissionDesk(Struct):
             gid=first.gid,
             vm_ids=tuple([vm.id for vm in members]),
             explicit=explicit,
-            may_preempt=may_preempt(unlike, self.rules),
+            may_preempt=may_preempt(unlike, self.rules, by_rights=by_rights),
             admitted_at_s=self.now_s,
             # A gang has arrived when its last VM has: the first one alone keeps no place in the queue.
             arrived_at_s=max([vm.submitted_at_s for vm in members]),
@@ -286,7 +301,7 @@ class _AdmissionDesk(Struct):
             self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
             rule = self.rules.rule_of(vm)
             if rule is not None and rule.gives_terms:
-                self._record([vm], rule.terms, [vm], explicit=False)
+                self._record([vm], rule.terms, [vm], explicit=False, by_rights=False)
             else:
                 self.leases.append(plain)
 

@@ -22,7 +22,7 @@ from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-CHANGE_REFUSED = "change-refused"
+CHANGE_ACCEPTED, CHANGE_REFUSED = "change-accepted", "change-refused"
 # Whatever is said to the claims of a VM is said to all that agree in these: the rules look at nothing else.
 JUDGED_BY = ("uid", "gid", "uname", "gname", "template_id", "user_template")
 _judged_by = attrgetter(*JUDGED_BY)
@@ -35,6 +35,11 @@ class Review(Struct, frozen=True):
     record: LeaseRecord
     code: str = ""
     text: str = ""
+
+    @property
+    def is_granted_change(self) -> bool:
+        """Its owner asked for something else, or is another one, and that was granted."""
+        return self.code == CHANGE_ACCEPTED
 
 
 class _Request(Struct, frozen=True):
@@ -59,12 +64,12 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
-def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
+def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules, *, by_rights: bool) -> bool:
     """Every one was granted it: by a rule for it, or by the rights of its owner where it has a LEASE.
 
-    Of members that ask alike one is enough.
+    Of members that ask alike one is enough. `by_rights` False: the LEASE does not count, so rights do not either.
     """
-    return not [vm for vm in vms if not _granted_preemption(vm, rules)]
+    return not [vm for vm in vms if not _granted_preemption(vm, rules, by_rights=by_rights)]
 
 
 def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
@@ -72,11 +77,11 @@ def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     return [next(alike) for _, alike in groupby(vms, _judged_by)]
 
 
-def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:
+def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules, *, by_rights: bool) -> bool:
     rule = rules.rule_of(vm)
     if rule is not None and rule.may_preempt:
         return True
-    return LEASE in vm.user_template and rules.rights_of(vm).may_preempt
+    return by_rights and LEASE in vm.user_template and rules.rights_of(vm).may_preempt
 
 
 def review(
@@ -94,19 +99,22 @@ def review(
     """
     first, unlike = vms[0], _one_of_each(vms)
     request = requested(first, rules)
-    preempts = may_preempt(unlike, rules)
-    current = record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
-    stands = request.terms == as_asked(record.terms) or _fell_back(record, first, request, rules, now_s)
+    fell_back = _fell_back(record, first, request, rules, now_s)
+    # A LEASE attribute that says what a rule gave brings its owner's rights, and counts among his leases.
+    stands = fell_back or (request.terms == as_asked(record.terms) and request.explicit <= record.explicit)
     if same_owner and stands and _agree(unlike[1:], request, rules):
-        return Review(current)
+        by_rights = request.explicit and not fell_back
+        return Review(_preempting(record, may_preempt(unlike, rules, by_rights=by_rights)))
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken, promised_at_s=promised_at_s)
     if isinstance(granted, str):
-        return Review(current, CHANGE_REFUSED, f"{stays_as_admitted(record)}{granted}")
+        # A wish that is not granted brings no right either; one that was withdrawn is lost.
+        preempts = may_preempt(unlike, rules, by_rights=record.explicit and record.may_preempt)
+        return Review(_preempting(record, preempts), CHANGE_REFUSED, f"{stays_as_admitted(record)}{granted}")
     anew = asks_anew(record, vms, granted, now_s)
     changed = replace(
-        current,
+        _preempting(record, may_preempt(unlike, rules, by_rights=request.explicit)),
         terms=counted_from(granted, now_s) if anew else replace(granted, start_at_s=record.terms.start_at_s),
         uid=first.uid,
         gid=first.gid,
@@ -115,7 +123,11 @@ def review(
     )
     if anew or not granted.asks_for_time:
         changed = replace(changed, verdict=Verdict.NONE, verdict_text="")
-    return Review(changed, "change-accepted", f"the changed terms or owner of lease {record.id} were admitted")
+    return Review(changed, CHANGE_ACCEPTED, f"the changed terms or owner of lease {record.id} were admitted")
+
+
+def _preempting(record: LeaseRecord, preempts: bool) -> LeaseRecord:
+    return record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
 
 
 def _fell_back(record: LeaseRecord, vm: VirtualMachine, request: _Request, rules: AdmissionRules, now_s: int) -> bool:

@@ -175,6 +175,55 @@ def test_a_vm_of_a_rule_gets_its_lease_attribute_granted_only_up_to_max_leases(s
     assert again.leases == changed.leases
 
 
+def test_whoever_fell_back_gets_no_more_leases_than_are_granted_and_preempts_nobody() -> None:
+    """A claim too many first, and one that is granted afterwards, is no way around max_leases."""
+    rights = GroupRights("one", user="ann", may_preempt=True, max_leases=1)
+    rules = AdmissionRules(rights=(rights,), beyond_rights=BeyondRights.FALL_BACK)
+    before = admitted(*(vm(number, {"TYPE": "BE-SUSPENDABLE"}) for number in (1, 2)), rules=rules)
+    assert [record.may_preempt for record in before.records] == [False, False]
+    for claim in ({"TYPE": "DC-NON-PREEMPTABLE"}, {"TYPE": "DC-NON-PREEMPTABLE", "DURATION": "01:00:00"}):
+        asking = [vm(number, claim) for number in (1, 2)]
+        changed = admitted(*asking, rules=rules, records=records_of(before))
+        assert [lease.may_preempt for lease in changed.leases] == [False, False]
+        assert changed.notes[0].text.endswith("its owner has the 1 leases that are granted: end one")
+        alone = admitted(asking[0], rules=rules, records={1: records_of(before)[1]})
+        assert lease_of(alone, 1).may_preempt
+
+
+def test_leases_of_another_group_are_counted_where_they_come_to() -> None:
+    """Who is in two groups brings no more leases from the one than he may have in the other."""
+    rules = AdmissionRules(rights=(GroupRights("urgent", group="urgent", may_preempt=True, max_leases=1),))
+    lease = {"TYPE": "DC-NON-PREEMPTABLE"}
+    before = admitted(vm(1, lease), vm(2, lease), rules=rules)
+    there = [replace(vm(number, lease), gid=101, gname="urgent") for number in (1, 2)]
+    assert [lease.may_preempt for lease in admitted(*there, rules=rules, records=records_of(before)).leases] == [
+        False,
+        False,
+    ]
+    assert lease_of(admitted(there[0], rules=rules, records={1: records_of(before)[1]}), 1).may_preempt
+
+
+@pytest.mark.parametrize("lease", [{"TYPE": "SPOT"}, {"TYPE": "DC-NON-PREEMPTABLE", "SIZE": "2", "NAME": "x"}])
+def test_a_lease_attribute_that_does_not_count_lets_nobody_preempt(lease: dict[str, str]) -> None:
+    rule = LeaseRule("hour", VmMatch(group="users"), duration_s=3600)
+    rules = AdmissionRules(rules=(rule,), rights=(GroupRights("one", user="ann", may_preempt=True, max_leases=0),))
+    before = admitted(vm(1), rules=rules)
+    changed = admitted(vm(1, lease), rules=rules, records=records_of(before))
+    assert [note.code for note in changed.notes] == ["change-refused"]
+    assert not lease_of(changed, 1).may_preempt
+    running = admitted(vm(1, lease, state=VmState.ACTIVE), rules=rules)
+    assert not lease_of(running, 1).may_preempt
+
+
+def test_a_lease_attribute_that_repeats_a_rule_counts_as_one() -> None:
+    rule = LeaseRule("hour", VmMatch(group="users"), duration_s=3600)
+    rules = AdmissionRules(rules=(rule,), rights=(GroupRights("one", user="ann", may_preempt=True, max_leases=1),))
+    before = admitted(vm(1), vm(2), rules=rules)
+    repeating = {"TYPE": "DC-NON-PREEMPTABLE", "DURATION": "01:00:00"}
+    changed = admitted(vm(1, repeating), vm(2, repeating), rules=rules, records=records_of(before))
+    assert [(lease.explicit, lease.may_preempt) for lease in changed.leases] == [(True, True), (False, False)]
+
+
 def test_the_first_rights_that_match_count() -> None:
     rules = AdmissionRules(
         rights=(GroupRights("ann", user="ann"), GroupRights("users", group="users", may_claim=tuple(LeaseType)))

@@ -28,7 +28,7 @@ def leased(through_gateway: bool) -> VirtualMachine:
 
 
 def preempts(rules: AdmissionRules, vms: Sequence[VirtualMachine]) -> list[bool]:
-    return [may_preempt([one], rules) for one in vms]
+    return [may_preempt([one], rules, by_rights=True) for one in vms]
 
 
 def test_rights_can_be_for_what_came_through_a_gateway_alone() -> None:
