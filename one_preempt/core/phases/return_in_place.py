@@ -17,7 +17,9 @@ from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, Vm
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import amounts_by_host, set_aside
 from one_preempt.core.phases.queue.starts import being_cancelled
+from one_preempt.core.phases.reservations.giving_way import note_resumed
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
+from one_preempt.core.phases.reservations.stays import expected_end_s
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import is_guarded
 
@@ -109,6 +111,7 @@ def _resume(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> No
         draft.room.waking.add(vm.id)
     draft.quotas.promise(vms)
     draft.starting.add(lease.id)
+    note_resumed(draft, lease, vms, expected_end_s(draft, lease, vms, draft.state.now_s))
 
 
 def _hindrance(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:

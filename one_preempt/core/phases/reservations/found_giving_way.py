@@ -25,9 +25,11 @@ class FoundGivingWay(Struct):
     """All who do, by lease id; None until somebody asks.
 
     `at_stay` is by the lease of a stay: the last one that was asked about, and who of them will still be there then.
-    `gone_by` is by VM id, of those whose room nobody else has yet, or not all of it.
+    `gone_by` is by VM id, of those whose room nobody else has yet, or not all of it. `resumed` are those that rested on
+    their hosts, and are resumed there in this decision.
     """
 
     leases: tuple[GivingWay, ...] | None = None
     at_stay: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
     gone_by: dict[int, GoneBy] = field(default_factory=dict)
+    resumed: dict[int, GivingWay] = field(default_factory=dict)

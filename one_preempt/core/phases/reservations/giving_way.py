@@ -13,7 +13,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.found_giving_way import GoneBy
-from one_preempt.core.victims import first_methods, has_left, has_overrun
+from one_preempt.core.victims import first_methods, has_left, has_overrun, is_guarded
 
 
 class Taken(NamedTuple):
@@ -151,9 +151,28 @@ def leaving_leases(draft: PlanDraft) -> frozenset[int]:
 def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way.leases is None:
-        draft.giving_way.leases = _giving_way(draft)
+        found, resumed = _giving_way(draft), draft.giving_way.resumed
+        if resumed:
+            found = (*(one for one in found if one.lease.id not in resumed), *resumed.values())
+        draft.giving_way.leases = tuple(sorted(found, key=_lease_id)) if resumed else found
         draft.memory.giving_way.remember(draft.giving_way.leases)
     return draft.giving_way.leases
+
+
+def note_resumed(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None) -> None:
+    """These rested, and what is firm counted on their room: from now on they are there, and give way as before."""
+    if is_guarded(lease) or lease.promised_deadline_at_s is not None:
+        # Nobody counted on it.
+        return
+    rows = tuple([draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms])
+    methods = (PreemptionMethod.SUSPEND,) * len(vms)
+    draft.giving_way.resumed[lease.id] = GivingWay(lease, tuple(vms), methods, rows, end_s)
+    draft.giving_way.leases = None
+    draft.giving_way.at_stay.clear()
+
+
+def _lease_id(one: GivingWay) -> int:
+    return one.lease.id
 
 
 def _once_whole(
