@@ -259,8 +259,10 @@ def _keep_victims_leaving(
     draft.hold_rooms(placements, [(victim.host_id, vms[victim.vm_id]) for victim in outstanding])
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
-    draft.statuses[lease.id] = waits_for(len(outstanding))
-    _lasts_from(draft, preemption, lease, _take_turns(draft, preemption, lease, outstanding))
+    gone_at_s = _take_turns(draft, preemption, lease, outstanding)
+    starting = [vms[placement.vm_id] for placement in preemption.placements]
+    draft.statuses[lease.id] = waits_for(draft, lease, starting, len(outstanding), gone_at_s)
+    _lasts_from(draft, preemption, lease, gone_at_s)
     return None
 
 

@@ -303,7 +303,7 @@ def _decide_upon(
     draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
     draft.busy_leases.update({lease.id, *choice.lease_ids})
     draft.waits.pop(lease.id, None)
-    draft.statuses[lease.id] = waits_for(len(victims))
+    draft.statuses[lease.id] = waits_for(draft, lease, wanted.vms, len(victims), gone_at_s)
     return None
 
 

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from one_preempt.core.lease_status import in_place_status, says_in_place
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Placement, Preemption, Reason, Victim
-from one_preempt.core.model.virtual_machine import VmState
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import set_aside
 from one_preempt.core.phases.reservations.promised import is_promised
+from one_preempt.core.phases.reservations.stays import expected_end_s
 
 TOLD_WITHIN_S = 60
 
@@ -85,9 +86,18 @@ def steps_of(
     return [*leaving, *locks, *start_actions(draft, preemption, lease, places, after)]
 
 
-def waits_for(vms: int) -> str:
-    """What the owner of a preemptor is told while so many VMs have not left yet."""
-    return f"waits until {vms} VMs have made room for it" if vms != 1 else "waits until 1 VM has made room for it"
+def waits_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], victims: int, gone_at_s: int) -> str:
+    """What the owner of a preemptor, of which `vms` are to start, is told while so many `victims` have not left yet.
+
+    Where they leave so late that what was promised comes too late, he reads that as well.
+    """
+    waits = (
+        f"waits until {victims} VMs have made room for it" if victims != 1 else "waits until 1 VM has made room for it"
+    )
+    deadline_s, end_s = lease.promised_deadline_at_s, expected_end_s(draft, lease, vms, gone_at_s)
+    if deadline_s is None or end_s is None or end_s <= deadline_s:
+        return waits
+    return f"its DEADLINE cannot be kept as things stand: {waits}"
 
 
 def named_leases(lease_ids: Sequence[int]) -> str:
