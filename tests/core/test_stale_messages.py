@@ -1,4 +1,4 @@
-"""SCHED_MESSAGE as oned's own rounds of placing leave it on a VM that the daemon started afterwards."""
+"""SCHED_MESSAGE as oned's own rounds of placing leave it on a VM, and what the lease's story keeps of what was told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.sched_message import OUR_MARK
 from one_preempt.entrypoints.driver.plain_placement import WAITS_FOR_THE_DAEMON
 from tests import scenario_reader
@@ -18,11 +18,16 @@ NO_HOST = 'NAME = "no such host"'
 
 def written(message: str, version: str = "7.4.0", **vm: Any) -> list[tuple[str, str]]:
     """What is written to a VM that shows this message."""
+    return [one for action in messages(message, version, **vm) for one in action.attributes]
+
+
+def messages(message: str, version: str = "7.4.0", **vm: Any) -> list[Action]:
+    """The same as actions of the plan."""
     given = {"user": "paul", "attributes": {"SCHED_MESSAGE": message}, **vm}
     hosts = {0: {"cpu": 2}, 1: {"cpu": 2}}
     document = {"story": "", "version": version, "hosts": hosts, "vms": {1: given}, "expect": {}}
     plan = scenario_reader.play(document).plan
-    return [one for action in plan.actions if action.kind is ActionKind.MESSAGE for one in action.attributes]
+    return [action for action in plan.actions if action.kind is ActionKind.MESSAGE]
 
 
 @pytest.mark.parametrize("message", [ONEDS, SERIES_6])
@@ -73,3 +78,12 @@ def test_so_they_do_where_it_is_to_be_moved() -> None:
 def test_words_that_oned_did_not_write_are_left_alone() -> None:
     assert written("my own note", host=0) == []
     assert written("my own note", version="6.10.0", requirements=NO_HOST) == []
+
+
+def test_the_story_of_a_lease_keeps_what_its_owner_was_told_last() -> None:
+    (told,) = messages("", requirements=NO_HOST)
+    assert told.reason.text.startswith("its owner is told: No host for VM 1")
+    (emptied,) = messages(ONEDS, host=0)
+    assert emptied.reason.text == "no longer true, and emptied: SCHED_MESSAGE"
+    (status,) = messages(ONEDS, lease={"type": "BE-SUSPENDABLE"}, state="HOLD")
+    assert status.reason.text.startswith("its owner is told: on hold: TYPE BE-SUSPENDABLE is not granted")

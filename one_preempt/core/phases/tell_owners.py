@@ -197,7 +197,13 @@ def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], .
         kind=ActionKind.MESSAGE,
         vm_id=vm.id,
         lease_id=lease.id,
-        reason=Reason("tell-owner", "its LEASE_STATUS or SCHED_MESSAGE has changed"),
+        reason=Reason("tell-owner", _in_story(dict(changes))),
         expected_uid=vm.uid,
         attributes=changes,
     )
+
+
+def _in_story(changes: dict[str, str]) -> str:
+    """What the lease's story says of it: LEASE_STATUS tells more, and why it waits as well."""
+    told = changes.get(LEASE_STATUS) or changes.get(SCHED_MESSAGE, "").removeprefix(OUR_MARK)
+    return f"its owner is told: {told}" if told else f"no longer true, and emptied: {' and '.join(changes)}"
