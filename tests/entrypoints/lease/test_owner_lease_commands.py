@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.configuration import settings
+from one_preempt.core.lease_status import served_status
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges
 from one_preempt.entrypoints.cli.command_line import cli
@@ -60,6 +61,21 @@ def test_the_state_comes_from_the_vms_and_from_lease_status(users: CloudOfUsers)
     table = users.run("eva", "lease", "list").stdout
     assert "preempted by lease 9; returns when there is room. Waits." in table
     assert "on hold: SIZE 8: eva may ask for at most 4" in table
+
+
+def test_who_was_stopped_for_the_duration_is_over_is_not_said_to_have_paused_it(users: CloudOfUsers) -> None:
+    users.submit("eva", *TYPE, "--duration", "02:00:00")
+    users.start(0)
+    with users.lock:
+        users.cloud.vm_action(users.caller("oneadmin"), "stop", 0)
+        users.cloud.settle()
+    assert "paused-by-owner" in users.run("eva", "lease", "list").stdout
+    users.say(0, "LEASE_STATUS", served_status("BE-SUSPENDABLE", is_longer=False))
+    assert "paused-by-owner" not in users.run("eva", "lease", "list").stdout
+    shown = " ".join(users.run("eva", "lease", "show", "0").stdout.split())
+    assert "state over (1 STOPPED)" in shown
+    # Both in one second here, in the order in which they came about.
+    assert shown.index("no longer runs on node1") < shown.index("left node1 by stop")
 
 
 def test_incomplete_surplus_and_unreadable_leases_say_what_is_wrong(users: CloudOfUsers) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.lease_status import says_served
+from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.virtual_machine import HistoryAction, HistoryRecord, LockLevel, VirtualMachine
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, status_of
 from one_preempt.entrypoints.cli.lease.story import (
@@ -70,12 +71,18 @@ def own_row(lease: OwnLease) -> tuple[str, ...]:
         printable(terms.name, LONGEST_NAME),
         terms.type.value if lease.terms is not None else "?",
         size,
-        lease.state.value,
+        state_in_words(lease),
         start_in_words(terms),
         duration_in_words(terms.duration_s),
         instant(terms.deadline_at_s),
         status_in_words(lease),
     )
+
+
+def state_in_words(lease: OwnLease) -> str:
+    """The state by its name; `over` where it stands still for its DURATION is over, whoever stopped it."""
+    is_served = lease.state is LeaseState.PAUSED_BY_OWNER and any(map(says_served, lease.vms))
+    return "over" if is_served else lease.state.value
 
 
 def status_in_words(lease: OwnLease) -> str:
@@ -94,7 +101,7 @@ def own_term_rows(lease: OwnLease) -> list[tuple[str, str]]:
     shown = [
         *told,
         ("owner", f"{printable(first.uname, LONGEST_NAME)}, group {printable(first.gname, LONGEST_NAME)}"),
-        ("state", f"{lease.state.value} ({held})"),
+        ("state", f"{state_in_words(lease)} ({held})"),
         ("LEASE_STATUS", status_in_words(lease)),
         ("SCHED_MESSAGE", "; ".join(_messages(lease.vms))),
         ("runs since", instant(lease.running_since_s)),
@@ -117,7 +124,7 @@ def own_vm_row(vm: VirtualMachine) -> tuple[str, ...]:
 
 def changes(vms: Sequence[VirtualMachine]) -> list[tuple[int, int, str]]:
     """(instant, VM, what) in the order of time, from the stays on hosts that the VMs' documents have."""
-    return sorted(change for vm in vms for change in _changes_of(vm))
+    return sorted((change for vm in vms for change in _changes_of(vm)), key=lambda change: change[:2])
 
 
 def change_row(change: tuple[int, int, str]) -> tuple[str, ...]:
