@@ -31,32 +31,20 @@ SLEEPING = frozenset({
 
 
 class HostsToCome(Struct, frozen=True, eq=False):
-    """The rows of hosts that are not on. `up_at_s`, shape (H,), says of these alone something.
+    """The hosts that are not on and will be or could be, by row; nothing of it changes with time.
 
-    `room`, shape (H, 2): what will be free there, with nobody on it but who is there now. `asleep`, shape (H,): those
-    that nobody has woken yet; of the others the waking is under way: `coming`, shape (H,).
-    """
-
-    up_at_s: IntArray
-    room: IntArray
-    asleep: BoolArray
-    coming: BoolArray
-    expected: ExpectedHosts
-
-
-class ExpectedHosts(Struct, frozen=True, eq=False):
-    """All of it that time does not change. `full` are the hosts by row as the decision sees them: on, with no room.
-
-    `boot_s` by row of those asleep, `due_s` when those that come are expected; `takes_s`, shape (H,), both. `free` and
-    `capacity`, shape (H, 2), of these rows. `under`, the `sequences` and `capacities` by host id, and the hosts `seen`
-    by row are what it was made from.
+    `asleep`, shape (H,): those that nobody has woken yet; of the others the waking is under way: `coming`, shape (H,).
+    `boot_s` by row of those asleep, `due_s` when those that come are expected; `takes_s`, shape (H,), both. `full` are
+    the hosts as the decision sees them: on, with no room. `room`, shape (H, 2): what will be free there, with nobody on
+    it but who is there now; `capacity`, shape (H, 2), what they have. `under`, the `sequences` and `capacities` by host
+    id, and the hosts `seen` by row are what it was made from.
     """
 
     boot_s: dict[int, int]
     due_s: dict[int, int]
     takes_s: IntArray
     full: dict[int, Host]
-    free: IntArray
+    room: IntArray
     capacity: IntArray
     asleep: BoolArray
     coming: BoolArray
@@ -65,24 +53,18 @@ class ExpectedHosts(Struct, frozen=True, eq=False):
     capacities: Mapping[int, HostCapacity]
     seen: dict[int, Host]
 
-
-def hosts_to_come(expected: ExpectedHosts, state: ClusterState, rules: PowerRules) -> HostsToCome | None:
-    """The hosts of `state` that come or could, of which so much is `expected`; None where there are none."""
-    if not expected.full:
-        return None
-    now_s = state.now_s
-    up_at_s = np.where(
-        expected.asleep, first_switching_s(rules, now_s) + expected.takes_s, np.maximum(expected.takes_s, now_s + 1)
-    )
-    return HostsToCome(up_at_s, expected.free, expected.asleep, expected.coming, expected)
+    def up_at_s(self, rules: PowerRules, now_s: int) -> IntArray:
+        """When each of them can be up, shape (H,); of other hosts it says nothing."""
+        woken_s = first_switching_s(rules, now_s) if self.boot_s else now_s
+        return np.where(self.asleep, woken_s + self.takes_s, np.maximum(self.takes_s, now_s + 1))
 
 
-def expected_hosts(state: ClusterState, rules: PowerRules, known: ExpectedHosts | None = None) -> ExpectedHosts:
-    """When the hosts that are not on come, and with what; the very object that is `known` where no host has changed."""
+def hosts_to_come(state: ClusterState, rules: PowerRules, known: HostsToCome | None = None) -> HostsToCome:
+    """The hosts of a state that are not on; the very object that is `known` where no host has changed."""
     hosts, power = state.hosts, state.power
     under = (hosts.index_by_id, rules, state.paused)
     if known is None or known.under[0] is not under[0] or known.under != under:
-        known = _nothing_expected(hosts, under)
+        known = _none_to_come(hosts, under)
     changed = _changed(state, known)
     if not changed:
         return known
@@ -92,7 +74,7 @@ def expected_hosts(state: ClusterState, rules: PowerRules, known: ExpectedHosts 
         due_s=known.due_s.copy(),
         takes_s=known.takes_s.copy(),
         full=known.full.copy(),
-        free=known.free.copy(),
+        room=known.room.copy(),
         capacity=known.capacity.copy(),
         asleep=known.asleep.copy(),
         coming=known.coming.copy(),
@@ -108,13 +90,13 @@ def expected_hosts(state: ClusterState, rules: PowerRules, known: ExpectedHosts 
     return found
 
 
-def _nothing_expected(hosts: HostTable, under: tuple[object, ...]) -> ExpectedHosts:
+def _none_to_come(hosts: HostTable, under: tuple[object, ...]) -> HostsToCome:
     """Every host is on, as far as is known."""
     times, amounts, nowhere = np.zeros_like(hosts.ids), np.zeros_like(hosts.free), np.zeros_like(hosts.accepts_vms)
-    return ExpectedHosts({}, {}, times, {}, amounts, amounts, nowhere, nowhere, under, {}, {}, {})
+    return HostsToCome({}, {}, times, {}, amounts, amounts, nowhere, nowhere, under, {}, {}, {})
 
 
-def _changed(state: ClusterState, known: ExpectedHosts) -> list[int]:
+def _changed(state: ClusterState, known: HostsToCome) -> list[int]:
     """The hosts of which the sequence, the last capacity, or, where one may be off, the host is another one now."""
     index, hosts = state.hosts.index_by_id, state.hosts.hosts
     changed: set[int] = set()
@@ -135,7 +117,7 @@ def _are_the_same(before: Mapping[int, object], now: Mapping[int, object]) -> bo
     return len(before) == len(now) and all(map(is_, before.values(), now.values())) and list(before) == list(now)
 
 
-def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRules) -> None:
+def _look_at(found: HostsToCome, row: int, state: ClusterState, rules: PowerRules) -> None:
     """Write down what is expected of one host."""
     host, known = state.hosts.hosts[row], found.full.pop(row, None)
     sequence, capacity = state.power.sequences.get(host.id), state.power.capacities.get(host.id)
@@ -164,7 +146,7 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
     full = replace(awake, cpu_usage_centi=awake.max_cpu_centi + 1, memory_usage_kib=awake.max_memory_kib + KIB_PER_MIB)
     # The very host that it was where it is the same: whoever compares has less to look at.
     found.full[row] = known if known == full else full
-    found.free[row] = _free_of(awake)
+    found.room[row] = _free_of(awake)
     found.capacity[row] = (awake.capacity.cpu_centi, awake.capacity.memory_mib)
 
 
@@ -201,22 +183,24 @@ def awake_host(host: Host, capacity: HostCapacity) -> Host:
 
 def expecting(state: ClusterState, to_come: HostsToCome) -> ClusterState:
     """The state as the decision sees it: these hosts take VMs, and have no room for any now."""
-    table, full = state.hosts, to_come.expected.full
+    table, full = state.hosts, to_come.full
+    if not full:
+        return state
     ordered = list(table.hosts)
     for row, host in full.items():
         ordered[row] = host
     seen = to_come.asleep | to_come.coming
     free, capacity = table.free.copy(), table.capacity.copy()
-    free[seen], capacity[seen] = -1, to_come.expected.capacity[seen]
+    free[seen], capacity[seen] = -1, to_come.capacity[seen]
     expected = HostTable(table.ids, free, capacity, table.accepts_vms | seen, table.index_by_id, ordered)
     hosts = dict(zip(table.index_by_id, ordered, strict=True))
     return replace(state, snapshot=replace(state.snapshot, hosts=hosts, changed_host_ids=None), hosts=expected)
 
 
 def with_hosts_to_come(
-    room: ObservedRoom, state: ClusterState, to_come: HostsToCome, *, any_time: bool
+    room: ObservedRoom, host_ids: IntArray, to_come: HostsToCome, up_at_s: IntArray, *, any_time: bool
 ) -> ObservedRoom:
-    """What the timeline is told of them: taken wholly until they are up.
+    """What the timeline is told of them: taken wholly until they are up, which is at `up_at_s`, shape (H,).
 
     Those asleep are seen only by leases that may count on them, and an exact start is one at which they can be up.
     Only where a lease may start at `any_time` the timeline says from when on they are free.
@@ -231,16 +215,17 @@ def with_hosts_to_come(
         firm_base=room.firm_base + more,
         # Once one that slept is woken it is new room to the queue, which looks for earlier starts then.
         accepting=room.accepting & ~to_come.asleep,
-        to_come={stay.lease_id: (stay,) for stay in _occupants(state, to_come, np.flatnonzero(shown).tolist())},
+        to_come={
+            stay.lease_id: (stay,) for stay in _occupants(host_ids, to_come, up_at_s, np.flatnonzero(shown).tolist())
+        },
     )
 
 
-def _occupants(state: ClusterState, to_come: HostsToCome, rows: Iterable[int]) -> Iterator[Stay]:
+def _occupants(host_ids: IntArray, to_come: HostsToCome, up_at_s: IntArray, rows: Iterable[int]) -> Iterator[Stay]:
     for row in rows:
         cpu_centi, memory_mib = (int(amount) + 1 for amount in to_come.room[row])
-        host_id = int(state.hosts.ids[row])
-        until_s = int(to_come.up_at_s[row])
-        yield Stay(_NO_LEASE - host_id, 0, until_s, (row,), ((cpu_centi, memory_mib),), firm=True)
+        lease_id, until_s = _NO_LEASE - int(host_ids[row]), int(up_at_s[row])
+        yield Stay(lease_id, 0, until_s, (row,), ((cpu_centi, memory_mib),), firm=True)
 
 
 def _free_of(host: Host) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Stay, Timeline
-from one_preempt.core.host_power.hosts_to_come import ExpectedHosts
+from one_preempt.core.host_power.hosts_to_come import HostsToCome
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
@@ -51,7 +51,7 @@ class DecisionMemory(Struct, eq=False):
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)
-    expected_hosts: ExpectedHosts | None = None
+    hosts_to_come: HostsToCome | None = None
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None
     # Who only waits for the stay that he was promised, by lease, as the decision found it before it came to the queue.

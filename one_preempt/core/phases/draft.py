@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
-from one_preempt.core.host_power.hosts_to_come import with_hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import expecting, with_hosts_to_come
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -109,7 +109,7 @@ class PlanDraft(Struct, dict=True):
         if power is None:
             memory.power_watch.forget()
         else:
-            state = power.seen(state)
+            state = expecting(state, power.to_come)
         changed = memory.concerns.observe(state)
         observed = state.observed_overheads if policies.learns_overheads else ()
         rates = memory.learner.learned(observed, policies.overhead, state.snapshot.own_disks_ids)
@@ -320,11 +320,10 @@ class PlanDraft(Struct, dict=True):
 
 def _up_at_s(state: ClusterState, power: PowerDraft | None) -> dict[int, int]:
     """When hosts that are not on can be, by their ids."""
-    to_come = None if power is None else power.to_come
-    if to_come is None:
+    if power is None:
         return {}
-    rows = np.flatnonzero(to_come.asleep | to_come.coming)
-    return dict(zip(state.hosts.ids[rows].tolist(), to_come.up_at_s[rows].tolist(), strict=True))
+    rows = np.flatnonzero(power.asleep | power.coming)
+    return dict(zip(state.hosts.ids[rows].tolist(), power.up_at_s[rows].tolist(), strict=True))
 
 
 def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies) -> Matchmaker:
@@ -350,9 +349,10 @@ def _timeline(
     `names_hosts`: promises do so in any case, and not only where hosts differ.
     """
     alike_slots = None
-    if power is not None and power.to_come is not None:
+    if power is not None and power.to_come.full:
         # These hosts are not like the others yet.
-        room = with_hosts_to_come(room, state, power.to_come, any_time=bool(memory.concerns.all(Concern.ANY_TIME)))
+        any_time = bool(memory.concerns.all(Concern.ANY_TIME))
+        room = with_hosts_to_come(room, state.hosts.ids, power.to_come, power.up_at_s, any_time=any_time)
     elif not names_hosts:
         alike_slots = memory.alike_hosts.slots(state, matchmaker, room)
     timeline = memory.take_timeline()

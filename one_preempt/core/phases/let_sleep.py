@@ -69,7 +69,7 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
 def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], RoomWanted | None]) -> None:
     """Ask the periodic question, where it is time for it."""
     now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
-    to_empty = sum(power.to_empty.values())
+    to_empty = sum(grant.to_empty for grant in power.grants.values())
     if asked_at_s is not None and asked_at_s <= now_s < asked_at_s + period_s:
         draft.wake_by(asked_at_s + period_s)
         if to_empty:

@@ -20,7 +20,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_bind, up_in_turn
-from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.power_draft import Grant, PowerDraft
 from one_preempt.core.phases.power.power_steps import take_orders_to_wake
 from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import promised_wakings
@@ -37,7 +37,7 @@ def supply_reservations(draft: PlanDraft) -> None:
     if power is None:
         return
     take_orders_to_wake(draft)
-    if power.to_come is None or not power.asleep.any():
+    if not power.asleep.any():
         return
     promised, wakings = promised_wakings(draft, power)
     wakes_now = wakings.first_s is not None and wakings.first_s <= power.now_s
@@ -51,14 +51,14 @@ def supply_reservations(draft: PlanDraft) -> None:
         first = stays.get(lease.id, ())[:1]
         # By then all can be up, whatever it asks for: so it is for most of what was promised.
         far = bool(first) and first[0].start_s >= latest_up_s
-        power.granted[lease.id] = asleep if far else _countable(draft, power, lease)
+        power.grants[lease.id] = Grant(asleep if far else _countable(draft, power, lease))
         if wakes_now:
             _wake_in_time(draft, power, lease, wakings)
 
 
 def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
     """The sleeping hosts that what was promised may be on: its own, and those that can be up by an exact start."""
-    if power.to_come is None or not has_exact_start(draft, lease):
+    if not has_exact_start(draft, lease):
         return power.asleep
     stays = draft.timeline.stays.get(lease.id, ())
     start_s = stays[0].start_s if stays else lease.terms.start_at_s or 0
@@ -107,7 +107,7 @@ def _still_needed(
     if stay is not None and _leave_in_time(draft, lease, stay):
         book(draft, lease, [stay])
         # Others that sleep are not what was answered, and are moved to no more in this cycle.
-        power.granted[lease.id] = power.asleep & power.mask_of(stay.host_rows)
+        power.grants[lease.id] = Grant(power.asleep & power.mask_of(stay.host_rows))
         return [row for row in chosen if row in stay.host_rows]
     draft.timeline.hold(before)
     return rows

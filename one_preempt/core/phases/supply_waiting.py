@@ -50,7 +50,7 @@ def supply_waiting(draft: PlanDraft) -> None:
     if draft.bookings and power.asleep.any() and turns_bind(power):
         # Whoever was promised hosts in this cycle has turns, too.
         promised_wakings(draft, power)
-    for lease_id in sorted(power.bound):
+    for lease_id in sorted(lease_id for lease_id, grant in power.grants.items() if grant.is_bound):
         for row in sorted({row for stay in draft.timeline.stays.get(lease_id, ()) for row in stay.host_rows}):
             text = f"{draft.state.leases[lease_id].label} was promised it"
             # If not now, then a boot before its start at the latest.
@@ -73,7 +73,7 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
 
     What it needs beside these it takes from others once they are up: fewer have to leave then.
     """
-    if power.to_come is None:
+    if not power.to_come.full:
         return
     up_by_s = power.latest_up_s
     vms = draft.startable(lease)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
-from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
 from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
@@ -102,13 +102,11 @@ class World:
         return replace(snapshot, changed_vm_ids=vm_ids, changed_host_ids=host_ids) if told else snapshot
 
 
-def seen(to_come: HostsToCome | None, state: ClusterState) -> tuple[object, ...] | None:
+def seen(to_come: HostsToCome, state: ClusterState) -> tuple[object, ...]:
     """All of it that decisions look at."""
-    if to_come is None:
-        return None
     either, hosts = to_come.asleep | to_come.coming, expecting(state, to_come).hosts
     rooms = (to_come.room[either].tolist(), hosts.free.tolist(), hosts.capacity.tolist(), hosts.accepts_vms.tolist())
-    times = (to_come.up_at_s[either].tolist(), to_come.expected.boot_s, to_come.expected.due_s)
+    times = (to_come.up_at_s(RULES, state.now_s)[either].tolist(), to_come.boot_s, to_come.due_s)
     return to_come.asleep.tolist(), to_come.coming.tolist(), rooms, times, hosts.hosts
 
 
@@ -137,9 +135,8 @@ def test_remembered_is_as_from_scratch(seed: int) -> None:
         fresh.observe(state, RULES)
         for name in (name for name in vars(fresh) if not name.startswith("_")):
             assert np.array_equal(getattr(memory.power_columns, name), getattr(fresh, name)), name
-        memory.expected_hosts = expected_hosts(state, RULES, memory.expected_hosts)
-        remembered = seen(hosts_to_come(memory.expected_hosts, state, RULES), state)
-        assert remembered == seen(hosts_to_come(expected_hosts(state, RULES), state, RULES), state)
+        memory.hosts_to_come = hosts_to_come(state, RULES, memory.hosts_to_come)
+        assert seen(memory.hosts_to_come, state) == seen(hosts_to_come(state, RULES), state)
         if world.sequences and world.chance.random() < 0.3:
             # A decision notes what it begins; whether it is written down the next reading tells.
             world.change_sequence()

@@ -112,17 +112,15 @@ def _free_from_s(power: PowerDraft) -> list[int]:
 
 def _up_at_s(power: PowerDraft, row: int) -> int:
     """When a host that boots is expected to be up."""
-    if power.to_come is not None and (power.asleep[row] or power.coming[row]):
-        return int(power.to_come.up_at_s[row])
+    if power.asleep[row] or power.coming[row]:
+        return int(power.up_at_s[row])
     return power.now_s + boot_s(power, row)
 
 
 def up_in_turn(draft: PlanDraft, power: PowerDraft, lease: Lease, start_s: int, rows: Sequence[int]) -> Sequence[int]:
     """Of these rows, in this order, those that a lease may be given: all of them are up by its start, and nobody else
     who was promised a sleeping host becomes late by it."""
-    if power.to_come is None:
-        return rows
-    left = [row for row in rows if power.to_come.up_at_s[row] <= start_s]
+    left = [row for row in rows if power.up_at_s[row] <= start_s]
     if not left or not turns_bind(power):
         return left
     turns = BootTurns(draft, power, lease)
@@ -145,7 +143,7 @@ def turns_lack_s(draft: PlanDraft, lease: Lease, stays: Sequence[Stay], most_s: 
     More than `most_s` where that is not enough.
     """
     power = draft.power
-    if power is None or power.to_come is None or not turns_bind(power):
+    if power is None or not turns_bind(power):
         return 0
     starts_s = sleeping_starts_s(power, stays)
     if not starts_s:

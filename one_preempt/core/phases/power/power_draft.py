@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import BoolArray
@@ -14,7 +15,7 @@ from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
-from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import hosts_to_come
 from one_preempt.core.host_power.phase_transitions import entered, given_up, to_be_woken
 from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.decision_memory import DecisionMemory
@@ -32,12 +33,24 @@ from one_preempt.core.phases.power.fit_answers import FitAnswers
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
 
+class Grant(Struct, frozen=True, eq=False):
+    """What a lease with a wish for a time, or a promise, may count on: these rows of hosts that sleep, shape (H,).
+
+    Where there are `only` rows, shape (H,), those and no others, on or not. What `is_bound` is woken as soon as it is
+    promised. `to_empty`: so many hosts are to be emptied, as was said when the lease arrived.
+    """
+
+    asleep: BoolArray
+    only: BoolArray | None = None
+    is_bound: bool = False
+    to_empty: int = 0
+
+
 class PowerDraft:
     """The sequences of all hosts as they will be, and why hosts are left alone.
 
-    `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
-    woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
-    hosts are to be emptied, as was said when these leases arrived. `until_then`: rows that are to sleep though somebody
+    `asleep`, shape (H,), are the rows of hosts that sleep and can be woken, `coming`, shape (H,), those of hosts on
+    their way up as the state has it. `grants` are by lease. `until_then`: rows that are to sleep though somebody
     is to start there later. `due_soon`: rows that sleep, were promised, and must be woken within a boot.
     `receiving`: rows of hosts to which images come now, or so soon that no sleep before it pays.
     """
@@ -47,20 +60,17 @@ class PowerDraft:
         self.now_s = state.now_s
         self.paused = state.paused
         self.known = state.power
-        memory.expected_hosts = expected_hosts(state, rules, memory.expected_hosts)
-        self.to_come: HostsToCome | None = hosts_to_come(memory.expected_hosts, state, rules)
+        self.to_come = memory.hosts_to_come = hosts_to_come(state, rules, memory.hosts_to_come)
+        self.asleep, self.coming = self.to_come.asleep, self.to_come.coming
         self.observed = state
         self.sequences: dict[int, PowerSequence] = dict(state.power.sequences)
         self.changed: set[int] = set()
         self.steps: list[HostPowerStep] = []
         self._told_now = 0
         self.advised: list[HostPowerStep] = []
-        self.granted: dict[int, BoolArray] = {}
-        self.narrowed: dict[int, BoolArray] = {}
-        self.to_empty: dict[int, int] = {}
+        self.grants: dict[int, Grant] = {}
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
-        self.bound: set[int] = set()
         self.receiving: frozenset[int] = frozenset()
         self.fits_at_all: FitAnswers | None = None
         self.fits_if_up: FitAnswers | None = None
@@ -84,10 +94,6 @@ class PowerDraft:
             return None
         return cls(state, rules, memory)
 
-    def seen(self, state: ClusterState) -> ClusterState:
-        """The state as the decision is to see it: with hosts that come."""
-        return state if self.to_come is None else expecting(state, self.to_come)
-
     def asks_policy(self) -> bool:
         """Is the energy policy asked? Not while power is off in the configuration or the operator has paused."""
         return self.rules.mode is not PowerMode.OFF and not self.paused
@@ -108,19 +114,16 @@ class PowerDraft:
 
     def visible(self, mask: BoolArray, lease_id: int | None) -> BoolArray:
         """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it."""
-        if self.to_come is None:
+        if not self.to_come.full:
             return mask
-        if lease_id in self.narrowed:
-            return mask & self.narrowed[lease_id]
-        granted = None if lease_id is None else self.granted.get(lease_id)
-        return mask & (~self.to_come.asleep if granted is None else ~self.to_come.asleep | granted)
+        grant = None if lease_id is None else self.grants.get(lease_id)
+        if grant is None:
+            return mask & ~self.asleep
+        return mask & (~self.asleep | grant.asleep if grant.only is None else grant.only)
 
     def turned_down(self, lease_id: int) -> None:
         """The hosts that a wish for a time might have had count for it no more: it waits like all others, if at all."""
-        self.granted.pop(lease_id, None)
-        self.narrowed.pop(lease_id, None)
-        self.bound.discard(lease_id)
-        self.to_empty.pop(lease_id, None)
+        self.grants.pop(lease_id, None)
 
     def mask_of(self, rows: Iterable[int]) -> BoolArray:
         """These rows as a mask, shape (H,)."""
@@ -131,20 +134,15 @@ class PowerDraft:
     @contextmanager
     def granting(self, lease_id: int, mask: BoolArray) -> Iterator[None]:
         """As if a lease could count on these of the sleeping hosts, shape (H,), and on no others of them."""
-        before = self.granted.get(lease_id)
-        self.granted[lease_id] = mask
+        before = self.grants.get(lease_id)
+        self.grants[lease_id] = Grant(mask) if before is None else replace(before, asleep=mask)
         try:
             yield
         finally:
             if before is None:
-                del self.granted[lease_id]
+                del self.grants[lease_id]
             else:
-                self.granted[lease_id] = before
-
-    @property
-    def asleep(self) -> BoolArray:
-        """The rows of hosts that sleep and can be woken, shape (H,)."""
-        return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.asleep
+                self.grants[lease_id] = before
 
     @property
     def known_hosts(self) -> BoolArray:
@@ -153,26 +151,22 @@ class PowerDraft:
 
     def free_if_up(self, free: IntArray) -> IntArray:
         """What would be free, shape (H, 2), if the hosts that come or sleep were up; `free` is what is free now."""
-        if self.to_come is None:
-            return free
         return np.where((self.coming | self.asleep)[:, None], self.to_come.room, free)
 
     @property
     def boots_s(self) -> Mapping[int, int]:
         """By row of the hosts that sleep how long they boot."""
-        return {} if self.to_come is None else self.to_come.expected.boot_s
+        return self.to_come.boot_s
+
+    @cached_property
+    def up_at_s(self) -> IntArray:
+        """When those that sleep or come can be up, shape (H,); of other hosts it says nothing."""
+        return self.to_come.up_at_s(self.rules, self.now_s)
 
     @cached_property
     def latest_up_s(self) -> int:
         """By then all that sleep or come are up."""
-        if self.to_come is None:
-            return self.now_s
-        return int(self.to_come.up_at_s[self.to_come.asleep | self.to_come.coming].max())
-
-    @property
-    def coming(self) -> BoolArray:
-        """The rows of hosts on their way up as the state has it, shape (H,)."""
-        return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.coming
+        return int(self.up_at_s[self.asleep | self.coming].max(initial=self.now_s))
 
     # -- waking ------------------------------------------------------------------------------------------------
 

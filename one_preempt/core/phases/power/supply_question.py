@@ -170,8 +170,8 @@ def _counted(
     # What a reservation needs later may come from hosts on their way up; for the queue they are counted beside.
     on = awake | power.coming if occasion in BINDING else awake
     able = np.flatnonzero(power.asleep & suits).tolist()
-    if power.to_come is not None and request.start_s < power.latest_up_s:
-        able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
+    if request.start_s < power.latest_up_s:
+        able = [row for row in able if power.up_at_s[row] <= request.start_s]
     if able and are_counted(draft, request.vms):
         coming, needed = int(places[power.coming].sum()), len(request.vms)
         # What those who were promised hosts firmly leave of these; where nobody was promised anything, all of them.

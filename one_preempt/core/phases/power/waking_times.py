@@ -101,9 +101,9 @@ def may_sleep_until(draft: PlanDraft, power: PowerDraft, row: int, start_s: int)
 def come_up_any_moment(draft: PlanDraft, stay: Stay) -> bool:
     """Hosts of it are up any moment: they were woken for it, and nobody is to leave others for so little."""
     power = draft.power
-    if power is None or power.to_come is None:
+    if power is None:
         return False
-    due_s = power.to_come.expected.due_s
+    due_s = power.to_come.due_s
     coming = [due_s[row] for row in set(stay.host_rows) if row in due_s]
     # What never lost its power has no such instant.
     return bool(coming) and all(not at_s or abs(power.now_s - at_s) < ENABLED_WITHIN_S for at_s in coming)
