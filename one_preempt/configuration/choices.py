@@ -75,7 +75,16 @@ def choices_at(kind: type, place: str, *, of_key: bool = False) -> tuple[str, ..
     ends = _types_at(kind, place)
     if of_key:
         ends = [one.key_type for one in ends if isinstance(one, msgspec.inspect.DictType)]
-    return tuple(str(word) for one in ends if isinstance(one, msgspec.inspect.LiteralType) for word in one.values)
+    return tuple(word for one in ends for word in _words(one))
+
+
+def _words(kind: msgspec.inspect.Type) -> tuple[str, ...]:
+    match kind:
+        case msgspec.inspect.LiteralType():
+            return tuple(map(str, kind.values))
+        case msgspec.inspect.EnumType():
+            return tuple(str(member.value) for member in kind.cls)
+    return ()
 
 
 def keys_at(kind: type, place: str) -> tuple[str, ...]:

@@ -107,6 +107,21 @@ def test_what_is_played_of_a_log_and_how_dense_it_is_can_be_said(
     assert [one["reason"] for one in document["left_out"]] == left_out
 
 
+def test_a_scenario_says_what_goes_wrong_and_every_policy_meets_the_same(tmp_path: Path) -> None:
+    swf(tmp_path)
+    scenario, records = tmp_path / "faults.yaml", tmp_path / "records.jsonl"
+    scenario.write_text(
+        SCENARIO + "policies: [nop, moml]\nfaults:\n"
+        "- {operation: shutdown, count: 1}\n"
+        "- {at_s: 400, host_dies: 0}\n"
+        "- {at_s: 500, host_returns: 0, guests_survived: false}\n"
+    )
+    assert run(scenario, "--records", records, "--until", "1h").exit_code == 0
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    # The third job has run at 70 s, cannot be shut down, and its owner tries again a minute later.
+    assert [one["ended_at_ms"] for one in lines if one["request_id"] == 3] == [130_000, 130_000]
+
+
 def test_bad_lines_are_named_by_file_line_and_field_or_counted(tmp_path: Path) -> None:
     path = swf(tmp_path, extra="4 30 -1 x 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
     result = run(path)

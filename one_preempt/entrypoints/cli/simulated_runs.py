@@ -24,11 +24,13 @@ from one_preempt.policy_registry import (
 )
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
+from one_preempt.simulation.scenario.faults import timed_fault
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, images_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.simulator.timed_fault import TimedFault
 from one_preempt.simulation.workload.trace_files import BadLine
 from one_preempt.simulation.workload.workload import MachineSet, Workload
 
@@ -80,6 +82,7 @@ class Study(Struct, frozen=True):
     site: Site
     verification: Verification
     keeps_stays: bool
+    faults: tuple[TimedFault, ...]
     reads: tuple[Path, ...]
 
     @property
@@ -137,6 +140,7 @@ def study(asked: Asked) -> Study:
         site=Site(hosts, durations, images=images),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
+        faults=() if scenario is None else tuple(map(timed_fault, scenario.faults)),
         reads=_read_for(asked, scenario),
     )
 
@@ -267,6 +271,7 @@ def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Tri
         verification=asked.verification,
         until_s=asked.until_s,
         keeps_stays=asked.keeps_stays,
+        faults=asked.faults,
     )
 
 

@@ -24,6 +24,7 @@ from one_preempt.simulation.simulator.result import SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud
+from one_preempt.simulation.simulator.timed_fault import TimedFault
 from one_preempt.simulation.workload.workload import Workload
 
 OnProgress = Callable[[int], None]
@@ -34,7 +35,7 @@ class Trial(Struct, frozen=True):
 
     `policy` is a preemption policy instead of the configured one. `until_s`, since the start of the workload, ends the
     simulation early. `keeps_stays`: who was where is kept, for a Gantt chart. `furnish` is handed the cloud before
-    anything happens.
+    anything happens; `faults` is what goes wrong.
     """
 
     workload: Workload
@@ -45,6 +46,7 @@ class Trial(Struct, frozen=True):
     until_s: int | None = None
     keeps_stays: bool = False
     furnish: Callable[[SimulatedCloud], None] | None = None
+    faults: tuple[TimedFault, ...] = ()
 
 
 class Played(Struct, frozen=True):
@@ -77,7 +79,9 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
         settings = with_rights_of_owners(settings, owners)
     # Nobody reads what owners are told here, and nothing is decided by it.
     cycle = simulated_cycle(settings, cloud, trial.policy, trial.verification, tells_owners=False, control=machines)
-    result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle, owners=owners).run()
+    result = Simulator(
+        cloud, cycle, trial.workload, trial.faults, until_s=trial.until_s, on_cycle=on_cycle, owners=owners
+    ).run()
     if trial.until_s is not None and not _is_all_over(trial.workload, result):
         result = replace(result, ended_at_ms=1000 * trial.until_s)
     seen = watch.seen(result.ended_at_ms)

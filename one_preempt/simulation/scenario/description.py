@@ -12,6 +12,7 @@ from one_preempt.configuration.settings import LONGEST_FILE
 from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
 from one_preempt.configuration.words import in_plain_words
 from one_preempt.errors import OnePreemptError, cause_of
+from one_preempt.simulation.scenario.faults import FaultEntry, mistake_in
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
 from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSIONS
@@ -144,6 +145,7 @@ class Scenario(Section, frozen=True):
     queue: str | None = None
     suspension: Literal["none", "serial-only", "all"] | None = None
     image_staging: ImageStagingEntry | None = None
+    faults: list[FaultEntry] = []
     until_s: Positive | None = None
     seeds: Annotated[tuple[NotNegative, ...], msgspec.Meta(min_length=1)] = (0,)
 
@@ -177,6 +179,8 @@ def _check(path: Path, scenario: Scenario) -> None:
         raise ScenarioError(f"{path}: site.hosts names no machines")
     if (machines := sum(entry.count for entry in scenario.site.hosts)) > MOST_NODES:
         raise ScenarioError(f"{path}: site.hosts names {machines} machines together: {MOST_NODES} are the most")
+    if wrong := mistake_in(scenario.faults, machines):
+        raise ScenarioError(f"{path}: {wrong}")
     known = Durations.__struct_fields__
     for name in scenario.site.durations:
         if name not in known:

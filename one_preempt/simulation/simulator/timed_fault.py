@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.faults import Fault
@@ -52,4 +53,5 @@ class DriverFails(Struct, frozen=True):
 
     def strike(self, cloud: SimulatedCloud) -> None:
         """Let it happen."""
-        cloud.faults.add(self.fault)
+        # A copy: what misbehaves for a number of times is counted down, and the same story may be played again.
+        cloud.faults.add(replace(self.fault))
