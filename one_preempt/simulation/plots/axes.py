@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from one_preempt.simulation.plots.drawing import FAINT, LETTER_PX, Drawing, colour
+from one_preempt.simulation.plots.drawing import FAINT, LETTER_PX, Drawing
 
 WIDTH, HEIGHT = 640.0, 400.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 20.0, 34.0, 58.0
 _LEGEND_ROW_PX = 18
+_SAMPLE_PX = 26
 _FEWEST_STEPS = 4
 _TIME_UNITS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
 _FEWEST_UNITS = 3
@@ -51,12 +52,22 @@ def time_unit(longest_ms: float) -> tuple[str, int]:
     return next((unit for unit in _TIME_UNITS if longest_ms >= _FEWEST_UNITS * unit[1]), _TIME_UNITS[-1])
 
 
+class Sample(Struct, frozen=True):
+    """Where the legend shows how the n-th series is drawn: from `from_px` to `to_px`, around the height `y_px`."""
+
+    number: int
+    from_px: float
+    to_px: float
+    y_px: float
+
+
 class Frame(Struct, frozen=True):
-    """Where the values go: the two scales of a drawing with title, grid and names of the axes."""
+    """Where the values go: the two scales of a drawing with title, grid and names of the axes; and of the series."""
 
     drawing: Drawing
     x: Scale
     y: Scale
+    samples: tuple[Sample, ...]
 
     @property
     def floor_px(self) -> float:
@@ -72,7 +83,7 @@ def framed(
     y_ticks: Sequence[float],
     names: Sequence[str] = (),
 ) -> Frame:
-    """An empty diagram; `names` of series stand below, in the order of their colours."""
+    """An empty diagram; `names` of series stand below, beside room for a sample of each."""
     rows = _legend_rows(names)
     drawing = Drawing(WIDTH, HEIGHT + _LEGEND_ROW_PX * len(rows), title)
     x = Scale(x_ticks[0], x_ticks[-1], LEFT, WIDTH - RIGHT)
@@ -84,12 +95,13 @@ def framed(
     drawing.text(WIDTH / 2, 20, title, "middle")
     drawing.text((x.from_px + x.to_px) / 2, HEIGHT - BOTTOM + 38, x_title, "middle")
     drawing.text(16, (y.from_px + y.to_px) / 2, y_title, "middle", turned=True)
+    samples = []
     for row, entries in enumerate(rows):
         for number, at_px, name in entries:
             y_px = HEIGHT + _LEGEND_ROW_PX * row
-            drawing.rectangle(at_px, y_px - 9, 10, 10, colour(number))
-            drawing.text(at_px + 15, y_px, name)
-    return Frame(drawing, x, y)
+            drawing.text(at_px + _SAMPLE_PX + 5, y_px, name)
+            samples.append(Sample(number, at_px, at_px + _SAMPLE_PX, y_px - 4))
+    return Frame(drawing, x, y, tuple(samples))
 
 
 def mark_x(frame: Frame, values: Sequence[float]) -> None:
@@ -104,7 +116,7 @@ def _legend_rows(names: Sequence[str]) -> list[list[tuple[int, float, str]]]:
     rows: list[list[tuple[int, float, str]]] = []
     at_px = WIDTH
     for number, name in enumerate(names):
-        needed_px = 30 + LETTER_PX * len(name)
+        needed_px = _SAMPLE_PX + 20 + LETTER_PX * len(name)
         if at_px + needed_px > WIDTH - RIGHT:
             rows.append([])
             at_px = LEFT

@@ -39,6 +39,7 @@ def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]], le
         names, rows = list(map(str, range(1, len(bars) + 1))), 1
         every = math.ceil(LETTER_PX * (len(names[-1]) + 1) / place_px)
     frame = framed(title, "", y_title, [0.0, float(max(1, len(bars)))], y_ticks, legend)
+    _show_colours(frame)
     for number, (name, each) in enumerate(bars):
         middle_px = frame.x.at(number + 0.5)
         width_px = place_px * _BAR_SHARE
@@ -62,21 +63,23 @@ def _name_rows(names: Sequence[str], place_px: float) -> int:
 
 
 def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) -> str:
-    """One line a series, with intervals; of one without points the legend alone."""
+    """One line a series, with intervals; of one without points the legend alone. They differ without colours, too."""
     xs = sorted({x for line in lines for x, _ in line.points})
     y_ticks = _ticks_over(bound for line in lines for _, each in line.points for bound in (each.low, each.high))
     x_ticks = ticks(xs[0], xs[-1])
     frame = framed(title, x_title, y_title, x_ticks, y_ticks, [line.name for line in lines])
     mark_x(frame, x_ticks)
+    for sample in frame.samples:
+        frame.drawing.series_line([(sample.from_px, sample.y_px), (sample.to_px, sample.y_px)], sample.number)
+        frame.drawing.series_mark((sample.from_px + sample.to_px) / 2, sample.y_px, sample.number)
     for number, line in enumerate(lines):
         if not line.points:
             continue
-        paint = colour(number)
-        frame.drawing.polyline([(frame.x.at(x), frame.y.at(each.mean)) for x, each in line.points], paint)
+        frame.drawing.series_line([(frame.x.at(x), frame.y.at(each.mean)) for x, each in line.points], number)
         for x, each in line.points:
-            frame.drawing.dot(frame.x.at(x), frame.y.at(each.mean), paint)
             if each.high > each.low:
-                frame.drawing.interval(frame.x.at(x), frame.y.at(each.low), frame.y.at(each.high), paint)
+                frame.drawing.interval(frame.x.at(x), frame.y.at(each.low), frame.y.at(each.high), colour(number))
+            frame.drawing.series_mark(frame.x.at(x), frame.y.at(each.mean), number)
     return frame.drawing.svg()
 
 
@@ -89,6 +92,7 @@ def histogram(title: str, x_title: str, series: Mapping[str, Sequence[float]]) -
     y_ticks = _ticks_over([0.0, *(float(count) for each in counts.values() for count in each)])
     frame = framed(title, x_title, "requests", x_ticks, y_ticks, list(series))
     mark_x(frame, x_ticks)
+    _show_colours(frame)
     bin_px = (frame.x.to_px - frame.x.from_px) / _BINS
     bar_px = bin_px / max(1, len(series))
     for number, (name, each) in enumerate(counts.items()):
@@ -98,6 +102,13 @@ def histogram(title: str, x_title: str, series: Mapping[str, Sequence[float]]) -
                 told = f"{name}: {count} from {low + place * width:g} to {low + (place + 1) * width:g}"
                 _bar(frame, left_px, bar_px, count, colour(number), told)
     return frame.drawing.svg()
+
+
+def _show_colours(frame: Frame) -> None:
+    for sample in frame.samples:
+        frame.drawing.rectangle(
+            sample.from_px, sample.y_px - 5, sample.to_px - sample.from_px, 10, colour(sample.number)
+        )
 
 
 def _bar(frame: Frame, left_px: float, width_px: float, value: float, fill: str, told: str) -> None:

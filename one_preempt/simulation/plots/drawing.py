@@ -9,6 +9,13 @@ from msgspec import Struct, field
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#666666")
+# Beside its colour a series has dashes and a mark, for prints without colours. The numbers of these have no common
+# divisor, so that both together come again later.
+_DASHES = ("", "8 3", "2 3", "8 3 2 3")
+_SQUARE, _DIAMOND = ((-3, -3), (3, -3), (3, 3), (-3, 3)), ((0, -4.5), (4.5, 0), (0, 4.5), (-4.5, 0))
+_UPWARDS, _DOWNWARDS = ((0, -4), (4, 3), (-4, 3)), ((0, 4), (4, -3), (-4, -3))
+_HOURGLASS = ((-3.5, -3.5), (3.5, -3.5), (-3.5, 3.5), (3.5, 3.5))
+_MARKS = (_SQUARE, _UPWARDS, _DIAMOND, _DOWNWARDS, _HOURGLASS)
 INK, FAINT = "#222222", "#dddddd"
 FONT_PX = 12
 # Wide enough for any letter of that size in a sans-serif font, on average.
@@ -40,14 +47,16 @@ class Drawing(Struct):
         ends = f'x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"'
         self._elements.append(f'<line {ends} stroke="{stroke}" stroke-width="1"/>')
 
-    def polyline(self, points: Sequence[tuple[float, float]], stroke: str) -> None:
-        """Points joined by lines."""
-        joined = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-        self._elements.append(f'<polyline points="{joined}" fill="none" stroke="{stroke}" stroke-width="1.5"/>')
+    def series_line(self, points: Sequence[tuple[float, float]], number: int) -> None:
+        """Points joined by lines in the colour and with the dashes of the n-th series."""
+        dashes = _DASHES[number % len(_DASHES)]
+        stroke = f'stroke="{colour(number)}" stroke-width="1.5"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        self._elements.append(f'<polyline points="{_joined(points)}" fill="none" {stroke}/>')
 
-    def dot(self, x: float, y: float, fill: str) -> None:
-        """A small disc."""
-        self._elements.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="3" fill="{fill}"/>')
+    def series_mark(self, x: float, y: float, number: int) -> None:
+        """The small mark of the n-th series."""
+        corners = [(x + right, y + down) for right, down in _MARKS[number % len(_MARKS)]]
+        self._elements.append(f'<polygon points="{_joined(corners)}" fill="{colour(number)}"/>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", turned: bool = False) -> None:
         """A line of text; `anchor` is start, middle or end, `turned` reads from below."""
@@ -68,6 +77,10 @@ class Drawing(Struct):
             f'font-family="sans-serif" font-size="{FONT_PX}" fill="{INK}">'
             f'<rect width="100%" height="100%" fill="white"/>{"".join(self._elements)}</svg>\n'
         )
+
+
+def _joined(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
 
 
 def _text(text: str) -> str:

@@ -12,7 +12,7 @@ from lxml.etree import _Element
 from one_preempt.simulation.plots import gantt
 from one_preempt.simulation.plots.axes import Scale, ticks
 from one_preempt.simulation.plots.charts import Line, bar_chart, histogram, line_chart
-from one_preempt.simulation.plots.drawing import LETTER_PX
+from one_preempt.simulation.plots.drawing import LETTER_PX, Drawing
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
 from one_preempt.simulation.probes.statistics import Interval
@@ -115,9 +115,23 @@ def test_lines_have_a_point_a_value_and_name_every_series() -> None:
     lines = [Line(name, tuple((x, Interval(x * y, x * y - 1, x * y + 1, 3)) for x in (10.0, 20.0))) for name, y in
              (("NOP", 2.0), ("MOML", 3.0))]  # fmt: skip
     root = parsed(line_chart("Rejected", "share (%)", "rejected (%)", lines))
-    assert len(list(root.iter(f"{SVG}circle"))) == 4
+    # A mark for each value, and one for each name below.
+    assert len(list(root.iter(f"{SVG}polygon"))) == 4 + 2
     texts = {str(text.text) for text in root.iter(f"{SVG}text")}
     assert {"NOP", "MOML", "share (%)", "rejected (%)"} <= texts
+
+
+def test_series_differ_where_there_are_no_colours() -> None:
+    drawings = {(line.get("stroke-dasharray"), str(mark.get("points"))) for line, mark in map(drawn_alone, range(20))}
+    assert len(drawings) == 20
+
+
+def drawn_alone(number: int) -> tuple[_Element, _Element]:
+    drawing = Drawing(100, 100, "one series")
+    drawing.series_line([(0, 50), (100, 50)], number)
+    drawing.series_mark(50, 50, number)
+    (line,), (mark,) = (list(parsed(drawing.svg()).iter(f"{SVG}{name}")) for name in ("polyline", "polygon"))
+    return line, mark
 
 
 def test_a_histogram_counts_every_value_once() -> None:
