@@ -27,6 +27,7 @@ from one_preempt.core.admission.standing import (
     stays_as_admitted,
 )
 from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
+from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
@@ -34,6 +35,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconciliation.concerned import Concerned
 
 PLAIN = LeaseTerms()
+NOBODY = Directory()
 _DONE = VmState.DONE
 _REFUSED, _WAITING = Verdict.REFUSED, LeaseState.WAITING
 RESERVATION_REFUSED = "reservation-refused"
@@ -75,6 +77,7 @@ def admit(
     concerned: Concerned | None = None,
     unreadable_vm_ids: Set[int] = frozenset(),
     promised_at_s: Callable[[int], float] = lambda _lease_id: inf,
+    directory: Directory = NOBODY,
 ) -> Admission:
     """Sort VMs into leases.
 
@@ -87,10 +90,11 @@ def admit(
         concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
         unreadable_vm_ids: VMs that exist and are not among `vms`.
         promised_at_s: from when on others are firmly promised a host of a recorded lease.
+        directory: how users and groups are called.
     """
     if concerned is not None and not (concerned.lease_ids or concerned.vm_ids):
         return NOTHING_NEW
-    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids, promised_at_s)
+    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids, promised_at_s, directory)
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
@@ -120,6 +124,7 @@ class _AdmissionDesk(Struct):
     recorded: Mapping[int, LeaseRecord]
     unreadable: Set[int]
     promised_at_s: Callable[[int], float]
+    directory: Directory
     leases: list[Lease] = field(default_factory=list)
     records: list[LeaseRecord] = field(default_factory=list)
     notes: list[AdmissionNote] = field(default_factory=list)
@@ -143,9 +148,24 @@ class _AdmissionDesk(Struct):
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         self.reviewed[record.id] = standing = reviewed.record
         ended = not self.unreadable or self.unreadable.isdisjoint(record.vm_ids)
-        lease = _lease(standing, members, self.rules.rights_of(members[0]), all_seen=ended)
+        lease = _lease(standing, members, self._rights_of(standing, members[0]), all_seen=ended)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
+
+    def _rights_of(self, record: LeaseRecord, vm: VirtualMachine) -> GroupRights:
+        """Those of the owner as whom it was admitted: its VM may be another's or of another group by now, which was not
+        granted, and frees nothing of the share that it takes."""
+        if (vm.uid, vm.gid) == (record.uid, record.gid):
+            return self.rules.rights_of(vm)
+        user, group = self.directory.users.get(record.uid), self.directory.groups.get(record.gid)
+        as_admitted = replace(
+            vm,
+            uid=record.uid,
+            gid=record.gid,
+            uname=user.name if user is not None else "",
+            gname=group.name if group is not None else "",
+        )
+        return self.rules.rights_of(as_admitted)
 
     def _counted(self, record: LeaseRecord, first: VirtualMachine, reviewed: Review) -> Review:
         """The review, or a refusal where its owner would have one lease by a LEASE attribute more than is granted.

@@ -170,6 +170,9 @@ def _granted(
         claim = claim_beyond(asked, rules, first, now_s)
         if claim is not None:
             return claim.text
+        is_anothers = (first.uid, first.gid) != (record.uid, record.gid)
+        if is_anothers and record.verdict is Verdict.ACCEPTED and rules.rights_of(first).max_share_percent is not None:
+            return "what was accepted for others is not added to what all who share a right may reserve together"
     if under_preemption and _protects_more(asked, record.terms):
         return "more protection is not granted while a preemption of it is decided or under way"
     return asked

@@ -49,6 +49,7 @@ def find_leases(
         concerned,
         snapshot.unreadable_vm_ids,
         counted_on.promised_at_s,
+        snapshot.directory,
     )
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
