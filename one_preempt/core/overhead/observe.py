@@ -90,7 +90,9 @@ def observe_overheads(
         going_on = _begun([one for one in still_open if one.id not in done_ids], snapshot, ledger, watch)
         beside = [*in_turns, *_in_turns(going_on, snapshot, watch)]
         # The VMs of a gang take turns from first to last: of each such time all of them have as much.
-        own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in set(map(_span, in_turns))}
+        spans = set(map(_span, in_turns))
+        before = list(_ended_before(ledger.observed_overheads, min(begin_s for _, _, begin_s, _ in spans), snapshot))
+        own_s = {span: _own_s(*span, beside, before) for span in spans}
         observed += [
             ObservedOverhead(one.kind, one.vm_id, one.lane[0], one.size_mib, own_s[_span(one)], one.end_s)
             for one in in_turns
@@ -123,16 +125,41 @@ def _begun(records: Iterable[ActionRecord], snapshot: PoolSnapshot, ledger: Ledg
 def _in_turns(operations: Iterable[_Begun], snapshot: PoolSnapshot, watch: Watch) -> Iterator[_Stretch]:
     """Those of operations that share a storage, or the way to another host."""
     for kind, vm, begin_s, end_s in operations:
-        stay = vm.history[-1]
-        datastore = snapshot.datastores.get(stay.datastore_id)
-        shared = datastore is None or datastore.shared
+        shared = _is_shared(snapshot, vm.history[-1].datastore_id)
         if kind in _TIMES_OF_A_GUEST or (kind is _MIGRATE and shared):
             continue
         size_mib = vm.memory_mib
         if kind is _MIGRATE or (kind is OverheadKind.LIVE_MIGRATE and not shared):
             size_mib += sum(disk.size_mib for disk in vm.disks)
-        lane = (stay.datastore_id, None if shared else stay.host_id)
-        yield _Stretch(kind, vm.id, lane, size_mib, begin_s, watch.now_s if end_s is None else end_s)
+        until_s = watch.now_s if end_s is None else end_s
+        yield _Stretch(kind, vm.id, _lane_of(vm, shared=shared), size_mib, begin_s, until_s)
+
+
+def _ended_before(
+    observed: Iterable[ObservedOverhead], since_s: int, snapshot: PoolSnapshot
+) -> Iterator[tuple[OverheadKind, _Lane, int]]:
+    """Kind, lane and end of what ended after `since_s`, and was put down in earlier cycles.
+
+    Where the storage is not shared it was on the host where its VM is, or was last; of what is gone nobody knows.
+    """
+    for one in observed:
+        if one.observed_at_s <= since_s or one.kind in _TIMES_OF_A_GUEST:
+            continue
+        vm = snapshot.vms.get(one.vm_id)
+        if _is_shared(snapshot, one.datastore_id):
+            yield one.kind, (one.datastore_id, None), one.observed_at_s
+        elif vm is not None and vm.history and vm.history[-1].datastore_id == one.datastore_id:
+            yield one.kind, _lane_of(vm, shared=False), one.observed_at_s
+
+
+def _is_shared(snapshot: PoolSnapshot, datastore_id: int) -> bool:
+    datastore = snapshot.datastores.get(datastore_id)
+    return datastore is None or datastore.shared
+
+
+def _lane_of(vm: VirtualMachine, *, shared: bool) -> _Lane:
+    stay = vm.history[-1]
+    return stay.datastore_id, None if shared else stay.host_id
 
 
 def _done_otherwise(
@@ -183,7 +210,7 @@ def _own_s(
     begin_s: int,
     end_s: int,
     among: Iterable[_Stretch],
-    before: Iterable[ObservedOverhead],
+    before: Iterable[tuple[OverheadKind, _Lane, int]],
 ) -> int:
     """The seconds of an ended operation that are its own: a time with n at work `among` all counts for an n-th.
 
@@ -191,9 +218,9 @@ def _own_s(
     """
     spans = [(one.begin_s, one.end_s) for one in among if one.kind is kind and one.lane == lane]
     spans += [
-        (begin_s, over.observed_at_s)
-        for over in before
-        if over.observed_at_s > begin_s and over.kind is kind and (over.datastore_id, None) == lane
+        (begin_s, over_s)
+        for over_kind, over_lane, over_s in before
+        if over_s > begin_s and over_kind is kind and over_lane == lane
     ]
     instants = {at_s for span in spans for at_s in span if begin_s <= at_s <= end_s}
     own_ms = 0

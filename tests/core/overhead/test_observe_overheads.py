@@ -253,6 +253,16 @@ def test_what_ended_in_an_earlier_cycle_shared_the_storage_too() -> None:
     assert [one.took_s for one in changes_of((snapshot, ledger, document)).observed_overheads] == [50]
 
 
+def test_what_ended_in_an_earlier_cycle_shared_its_hosts_own_disk_too() -> None:
+    on_another_host = {**STOPPED, "last_host": 1}
+    vms = {1: STOPPED, 2: STOPPED, 3: on_another_host}
+    snapshot, ledger, document = play(vms, {"x": {"kind": "stop", "vm": 1, "ago_s": 100}}, shared=False)
+    over = ObservedOverhead(OverheadKind.SUSPEND, 2, SYSTEM_DATASTORE, 512, 10, NOW_S - 80)
+    elsewhere, gone = replace(over, vm_id=3), replace(over, vm_id=9)
+    ledger = replace(ledger, observed_overheads=(over, elsewhere, gone))
+    assert [one.took_s for one in changes_of((snapshot, ledger, document)).observed_overheads] == [50]
+
+
 def test_guests_that_shut_down_do_not_wait_for_each_other() -> None:
     vm = {"state": "UNDEPLOYED", "last_host": 0, "running_end": -5}
     actions = {f"x{vm}": {"kind": "undeploy", "vm": vm, "ago_s": 25} for vm in (1, 2)}
