@@ -46,6 +46,7 @@ from one_preempt.core.phases.reservations.room_ahead import has_ended_by
 from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice, NoChoice
+from one_preempt.core.preemption.victim_choice import NOT_ENOUGH_ROOM
 from one_preempt.core.victims import (
     Hindered,
     PossibleVictim,
@@ -158,7 +159,7 @@ def _preempt_for(
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):
-        why = _with_spared(choice.reason, spared)
+        why = _with_promised(draft, wanted, _with_spared(choice.reason, spared))
         return Hindered(frozenset(), why) if asked_before else why
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
     obstacle = over_limits(draft, chosen, choice.considered)
@@ -330,3 +331,16 @@ def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
         return reason
     causes = ", ".join(f"{count} {cause}" for cause, count in sorted(spared.items()))
     return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
+
+
+def _with_promised(draft: PlanDraft, wanted: RoomWanted, reason: Reason) -> Reason:
+    """A refusal that also says how many hosts it would hold when others are due there, whom nobody asks to leave."""
+    if reason.code != NOT_ENOUGH_ROOM.code:
+        return reason
+    others = (stay for lease_id, stays in draft.timeline.stays.items() if lease_id != wanted.lease.id for stay in stays)
+    due = [stay for stay in others if stay.firm and stay.start_s > wanted.start_s]
+    hosts = {row for stay in due if wanted.end_s is None or stay.start_s < wanted.end_s for row in stay.host_rows}
+    if not hosts:
+        return reason
+    counted = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    return Reason(reason.code, f"{reason.text}; promised to others before it would end: {counted}")
