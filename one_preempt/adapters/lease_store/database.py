@@ -363,7 +363,7 @@ _SQLITE_FAILURES = {
     "SQLITE_FULL": "the disk is full; make room, nothing that was acknowledged is lost",
     "SQLITE_CORRUPT": "is damaged; stop the {program}, keep the file, and restore the last backup",
     "SQLITE_NOTADB": "is not a database; the configured path names another file, or the file is damaged",
-    "SQLITE_READONLY": "is read-only; it must belong to the user that runs the {program}",
+    "SQLITE_READONLY": "is read-only; it and its folder must belong to the user that runs the {program}",
     "SQLITE_CANTOPEN": "cannot be opened; the folder must be writable by the user that runs the {program}",
     "SQLITE_IOERR": "the disk failed to read or write; see the system log",
 }

@@ -416,6 +416,17 @@ def test_where_the_file_system_is_read_only_the_mend_is_that_of_the_file_system(
         sqlite3.connect(tmp_path / "no" / "such.db")
 
 
+def test_where_a_database_is_read_only_its_folder_is_named_as_well() -> None:
+    # So it is where the folder was made anew by root, whoever owns the file: nothing can be written beside it.
+    refused = sqlite3.OperationalError("attempt to write a readonly database")
+    refused.sqlite_errorname = "SQLITE_READONLY_DIRECTORY"
+    with (
+        pytest.raises(LeaseStoreError, match="it and its folder must belong to the user that runs the scheduler"),
+        failures_in_words(NamedDatabase("/nowhere/leases.db")),
+    ):
+        raise refused
+
+
 def test_where_the_disk_is_full_nobody_is_asked_who_owns_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
