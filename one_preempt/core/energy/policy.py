@@ -7,9 +7,11 @@ slot table; a simulation of alike nodes counts them. Both pick the very hosts af
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -94,26 +96,44 @@ class EmptiableNodes(Struct, frozen=True):
     energy_mj: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
 
 
-_NO_QUEUE, _NO_WORK, _NO_NODES, _SHIPPED_POWER = QueuedWork(), TimedWork(), EmptiableNodes(), HostPower()
+_NO_WORK, _SHIPPED_POWER = TimedWork(), HostPower()
 
 
-# A dataclass, for one that counts late what is seldom looked at has properties in place of fields.
-@dataclass(frozen=True, slots=True)
+# A dataclass, for a Struct has no place for what is counted later.
+@dataclass(frozen=True)
 class SupplyQuestion:
-    """All that a policy may look at. `nodes_asked` is 0 where there is no request: no boot helps the queue."""
+    """All that a policy may look at. `nodes_asked` is 0 where there is no request: no boot helps the queue.
+
+    What takes long to be counted is counted when a policy first looks at it, for most look at little of it.
+    """
 
     occasion: Occasion
     now_s: int
     nodes_asked: int
     start_s: int
     nodes: NodeCounts
-    queue: QueuedWork = _NO_QUEUE
-    running: TimedWork = _NO_WORK
     put_off: TimedWork = _NO_WORK
     """Accepted reservations that are not bound to nodes yet."""
-    emptiable: EmptiableNodes = _NO_NODES
     power: HostPower = _SHIPPED_POWER
     """Of the nodes that would be woken."""
+    find_queue: Callable[[], QueuedWork] = QueuedWork
+    find_running: Callable[[], TimedWork] = TimedWork
+    find_emptiable: Callable[[], EmptiableNodes] = EmptiableNodes
+
+    @cached_property
+    def queue(self) -> QueuedWork:
+        """What waits in the queue."""
+        return self.find_queue()
+
+    @cached_property
+    def running(self) -> TimedWork:
+        """What runs, one entry for each node in use."""
+        return self.find_running()
+
+    @cached_property
+    def emptiable(self) -> EmptiableNodes:
+        """Nodes that could be emptied."""
+        return self.find_emptiable()
 
 
 class SupplyDecision(Struct, frozen=True):

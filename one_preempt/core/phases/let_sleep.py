@@ -80,7 +80,7 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], Ro
     power.asked_at_s = now_s
     draft.wake_by(now_s + period_s)
     emptiable = cache(lambda: emptiable_hosts(draft, power))
-    asked = ask(draft, power, Occasion.PERIODIC, head(), emptiable=lambda: emptiable().nodes)
+    asked = ask(draft, power, Occasion.PERIODIC, head(), find_emptiable=lambda: emptiable().nodes)
     decision = power.rules.policy.decide(asked.question)
     why = "the queue waits for room" if head() is not None else "the energy policy wants it on"
     power.wake_some(asked.rows_to_wake, decision.wake, why)

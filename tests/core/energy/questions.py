@@ -71,9 +71,9 @@ def a_question(
         asked,
         NOW_S + start_in_s,
         nodes or node_counts(),
-        a_queue(*queue),
-        timed(*running),
         timed(*put_off),
-        emptiable(*emptiable_nodes),
         power or HostPower(),
+        lambda: a_queue(*queue),
+        lambda: timed(*running),
+        lambda: emptiable(*emptiable_nodes),
     )

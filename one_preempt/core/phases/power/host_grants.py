@@ -30,8 +30,8 @@ def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
     binds = not power.rules.policy.puts_off
     if not binds and _fits_awake(draft, request):
         return
-    emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
-    asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
+    find_emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
+    asked = ask(draft, power, Occasion.ARRIVAL, request, find_emptiable=find_emptiable)
     decision = power.rules.policy.decide(asked.question)
     in_time = up_in_turn(draft, power, lease, request.start_s, asked.rows_to_wake)
     if decision.ask_again_s is not None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -76,9 +74,9 @@ def ask(
     *,
     unscheduled: int = 0,
     put_off: TimedWork | None = None,
-    emptiable: Callable[[], EmptiableNodes] = EmptiableNodes,
+    find_emptiable: Callable[[], EmptiableNodes] = EmptiableNodes,
 ) -> Asked:
-    """The question about `request`, None where the queue is empty."""
+    """The question about `request`, None where the queue is empty; to be answered before anything more is decided."""
     now_s = draft.state.now_s
     counted = _counted(draft, power, occasion, request, unscheduled)
     rows = counted.rows_to_wake
@@ -90,9 +88,9 @@ def ask(
         nodes=counted.nodes,
         put_off=TimedWork() if put_off is None else put_off,
         power=power.rules.power_of(power.host(rows[0])) if rows else power.rules.power,
-    )
-    question = _LookedAt(
-        question, lambda: _queued_work(draft, power, counted.size), lambda: _running_work(draft, power), emptiable
+        find_queue=lambda: _queued_work(draft, power, counted.size),
+        find_running=lambda: _running_work(draft, power),
+        find_emptiable=find_emptiable,
     )
     return Asked(question, rows, counted.rows_there, counted.free_rows)
 
@@ -101,45 +99,6 @@ def request_at(draft: PlanDraft, lease: Lease, start_s: int, vms: Sequence[Virtu
     """A lease as it asks for nodes from an instant on, for these of its VMs; None: for all of them."""
     asking = tuple(draft.members(lease) if vms is None else vms)
     return RoomWanted(lease, asking, start_s, expected_end_s(draft, lease, asking, start_s))
-
-
-class _LookedAt(SupplyQuestion):
-    """The same question, to be answered before anything more is decided: what takes long to be counted is counted when
-    the policy looks at it, for most look at little of it."""
-
-    _find_queue: Callable[[], QueuedWork]
-    _find_running: Callable[[], TimedWork]
-    _find_emptiable: Callable[[], EmptiableNodes]
-
-    def __init__(
-        self,
-        question: SupplyQuestion,
-        queue: Callable[[], QueuedWork],
-        running: Callable[[], TimedWork],
-        emptiable: Callable[[], EmptiableNodes],
-    ) -> None:
-        found = {one.name: getattr(question, one.name) for one in fields(question) if one.name not in _COUNTED_LATE}
-        found |= {"_find_queue": queue, "_find_running": running, "_find_emptiable": emptiable}
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def queue(self) -> QueuedWork:
-        """What waits in the queue: counted when a policy first asks for it."""
-        return self._find_queue()
-
-    @cached_property
-    def running(self) -> TimedWork:
-        """What runs, one entry for each host in use: counted when a policy first asks, and once in a decision."""
-        return self._find_running()
-
-    @cached_property
-    def emptiable(self) -> EmptiableNodes:
-        """Hosts that could be emptied: sought when a policy first asks, for each lease needs another place."""
-        return self._find_emptiable()
-
-
-_COUNTED_LATE = frozenset({"queue", "running", "emptiable"})
 
 
 class _Counted(Struct, frozen=True):
