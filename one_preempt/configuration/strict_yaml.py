@@ -1,5 +1,7 @@
 """YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters.
 
+What a person runs beside a simulation for himself (`load_yaml_with_aliases`) may have aliases.
+
 Numbers are finite: NaN (.nan) is beyond no bound, and nothing here is infinite (.inf, 1.0e+999).
 
 As in YAML 1.2 only `true` and `false` are truth values: `on`, `off`, `yes` and `no` are words. 1:30 and 010 are words,
@@ -22,8 +24,17 @@ class StrictYamlError(Exception):
 
 def load_strict_yaml(text: str) -> Any:
     """The content of one YAML document. Raises `StrictYamlError`."""
+    return _loaded(text, _StrictLoader)
+
+
+def load_yaml_with_aliases(text: str) -> Any:
+    """The same, with aliases (``*name``) and merged keys (``<<``). Raises `StrictYamlError`."""
+    return _loaded(text, _LoaderWithAliases)
+
+
+def _loaded(text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> Any:
     try:
-        return yaml.load(text, _StrictLoader)
+        return yaml.load(text, loader)
     except yaml.MarkedYAMLError as error:
         raise StrictYamlError(f"{_place(error)}{error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
@@ -44,24 +55,35 @@ def _place(error: yaml.MarkedYAMLError) -> str:
 
 _MERGE = "tag:yaml.org,2002:merge"
 _BOOLEAN, _INTEGER, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_DIGITS = "-+0123456789."
+# Which words are truth values and numbers, by their first characters.
+_PLAIN_WORDS = (
+    (_BOOLEAN, r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    (_INTEGER, r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$", _DIGITS),
+    (_FLOAT, r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?$", _DIGITS),
+    (_FLOAT, r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
+)
 
 
-class _StrictLoader(yaml.SafeLoader):
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise _refusal("an alias is not allowed here: write the value once more", event.start_mark)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        if isinstance(node, yaml.ScalarNode) and not _is_plain(node.value):
-            raise _refusal(f"there is a control character in {node.value[:40]!r}", node.start_mark)
-        return node
+def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """By the first character of a word what it may be: as in YAML 1.1 but for what `_PLAIN_WORDS` tells."""
+    resolvers = {
+        first: [(tag, pattern) for tag, pattern in of_first if tag not in (_BOOLEAN, _INTEGER, _FLOAT)]
+        for first, of_first in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for tag, pattern, firsts in _PLAIN_WORDS:
+        for first in firsts:
+            resolvers.setdefault(first, []).append((tag, re.compile(pattern)))
+    return resolvers
+
+
+class _Constructor(yaml.constructor.SafeConstructor):
+    yaml_implicit_resolvers = _resolvers()
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.tag == _MERGE:
-                    raise _refusal("<< is not allowed here: write the keys themselves", key.start_mark)
                 if key.value in seen:
                     raise _refusal(f"the key '{key.value[:40]}' is written twice: keep one", key.start_mark)
                 seen.add(key.value)
@@ -81,25 +103,28 @@ class _StrictLoader(yaml.SafeLoader):
         why = "no number (NaN)" if math.isnan(number) else "infinite"
         raise _refusal(f"{of}{node.value[:40]}, which is {why}: write a finite number", node.start_mark)
 
+    yaml_constructors = yaml.constructor.SafeConstructor.yaml_constructors | {_FLOAT: construct_yaml_float}
 
-_StrictLoader.add_constructor(_FLOAT, _StrictLoader.construct_yaml_float)
-_DIGITS = list("-+0123456789.")
-_StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOLEAN, _INTEGER, _FLOAT)]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_StrictLoader.add_implicit_resolver(_BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_StrictLoader.add_implicit_resolver(
-    _INTEGER, re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"), _DIGITS
-)
-_StrictLoader.add_implicit_resolver(
-    _FLOAT,
-    re.compile(
-        r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-    ),
-    _DIGITS,
-)
+
+class _LoaderWithAliases(_Constructor, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    pass
+
+
+class _StrictLoader(_Constructor, yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise _refusal("an alias is not allowed here: write the value once more", event.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and not _is_plain(node.value):
+            raise _refusal(f"there is a control character in {node.value[:40]!r}", node.start_mark)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                raise _refusal("<< is not allowed here: write the keys themselves", key.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def _is_plain(text: str) -> bool:

@@ -89,8 +89,8 @@ def _in_words(what: str, place: str, *, is_word: bool) -> str:
         return what if len(what) <= LONGEST_SAID else f"{what[:LONGEST_SAID]}..."
     types = expected["types"].split(" | ")
     wanted = "a word" if is_word else " or ".join(_TYPES.get(one, f"`{one}`") for one in types)
-    if expected["pattern"]:
-        return f"expected {PATTERNS_IN_WORDS.get(expected['pattern'], wanted)}"
+    if pattern := expected["pattern"]:
+        return f"expected {PATTERNS_IN_WORDS.get(pattern, f'{wanted} that matches {pattern}')}"
     if expected["length"]:
         return _of_length(expected["size"], expected["length"], is_list="array" in types)
     if expected["number"]:

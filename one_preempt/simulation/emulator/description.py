@@ -12,7 +12,8 @@ from typing import Annotated
 
 import msgspec
 
-from one_preempt.errors import OnePreemptError
+from one_preempt.configuration.strict_yaml import load_yaml_with_aliases
+from one_preempt.simulation.described_file import read_described
 
 Scalar = str | int | float
 # Names become XML elements in the emulator's answers.
@@ -199,9 +200,4 @@ class Description(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def read_description(path: Path) -> Description:
     """The description in a file. Raises `OnePreemptError` that names the file, the place and what is wrong."""
-    try:
-        return msgspec.yaml.decode(path.read_bytes(), type=Description)
-    except OSError as error:
-        raise OnePreemptError(f"{path}: cannot be read: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise OnePreemptError(f"{path}: is no description of a cloud: {error}") from error
+    return read_described(path, Description, "the description of a cloud", load_yaml_with_aliases)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from one_preempt.configuration.section import NotNegative, Positive, Section, TypeName
-from one_preempt.configuration.settings import LONGEST_FILE
-from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
-from one_preempt.configuration.words import in_plain_words
-from one_preempt.errors import OnePreemptError, cause_of
-from one_preempt.simulation.scenario.faults import FaultEntry, mistake_in
+from one_preempt.configuration.strict_yaml import load_strict_yaml
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.described_file import read_described
+from one_preempt.simulation.scenario.faults import FaultEntry, mistakes_in
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
 from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSIONS
@@ -20,10 +20,6 @@ from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSION
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Cpus = Annotated[float, msgspec.Meta(ge=0.01, le=1e9)]
-
-
-class ScenarioError(OnePreemptError):
-    """The scenario cannot be used; the message names the file, the key and the mend."""
 
 
 class HostsEntry(Section, frozen=True):
@@ -151,58 +147,47 @@ class Scenario(Section, frozen=True):
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario in a file. Raises `ScenarioError`."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(LONGEST_FILE + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {cause_of(error)}") from error
-    if len(text) > LONGEST_FILE:
-        raise ScenarioError(f"{path}: longer than {LONGEST_FILE} characters: is it really a scenario?")
-    try:
-        scenario = msgspec.convert(load_strict_yaml(text), Scenario)
-    except StrictYamlError as error:
-        raise ScenarioError(f"{path}: {error}") from error
-    except (msgspec.ValidationError, TypeError) as error:
-        raise ScenarioError(f"{path}: {in_plain_words(str(error), Scenario)}") from error
-    _check(path, scenario)
+    """The scenario in a file. Raises `OnePreemptError`, which names the file, the key and the mend."""
+    scenario = read_described(path, Scenario, "a scenario", load_strict_yaml)
+    if mistake := next(_mistakes(scenario), None):
+        raise OnePreemptError(f"{path}: {mistake}")
     return scenario
 
 
-def _check(path: Path, scenario: Scenario) -> None:
+def _mistakes(scenario: Scenario) -> Iterator[str]:
+    """What cannot be meant, each with its mend."""
     workload = scenario.workload
     if (workload.trace is None) == (workload.lublin99 is None):
-        raise ScenarioError(f"{path}: workload needs either a trace or lublin99")
+        yield "workload needs either a trace or lublin99"
     if (workload.mean_vms is None) != (workload.mean_duration_s is None):
-        raise ScenarioError(f"{path}: workload.mean_vms and workload.mean_duration_s go together: write both or none")
+        yield "workload.mean_vms and workload.mean_duration_s go together: write both or none"
     if not scenario.site.hosts:
-        raise ScenarioError(f"{path}: site.hosts names no machines")
+        yield "site.hosts names no machines"
     if (machines := sum(entry.count for entry in scenario.site.hosts)) > MOST_NODES:
-        raise ScenarioError(f"{path}: site.hosts names {machines} machines together: {MOST_NODES} are the most")
-    if wrong := mistake_in(scenario.faults, machines):
-        raise ScenarioError(f"{path}: {wrong}")
+        yield f"site.hosts names {machines} machines together: {MOST_NODES} are the most"
+    yield from mistakes_in(scenario.faults, machines)
     known = Durations.__struct_fields__
     for name in scenario.site.durations:
         if name not in known:
-            raise ScenarioError(f"{path}: site.durations has no '{name}'; there are: {', '.join(known)}")
+            yield f"site.durations has no '{name}'; there are: {', '.join(known)}"
     if scenario.image_staging is not None and scenario.site.images is None:
-        raise ScenarioError(f"{path}: image_staging needs a link: write site.images.link_megabit_per_s")
-    _check_draws(path, scenario)
+        yield "image_staging needs a link: write site.images.link_megabit_per_s"
+    yield from _drawn_mistakes(scenario)
     names = [policy.casefold() for policy in scenario.policies]
     if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):
-        raise ScenarioError(f"{path}: a policy or a seed is written twice: keep one")
+        yield "a policy or a seed is written twice: keep one"
 
 
-def _check_draws(path: Path, scenario: Scenario) -> None:
+def _drawn_mistakes(scenario: Scenario) -> Iterator[str]:
     """What is drawn must be possible to draw."""
     leases, model, reservations = scenario.leases, scenario.workload.lublin99, scenario.reservations
     total = sum(leases.types.values())
     if leases.types and abs(total - 1) > SHARES_ADD_UP_WITHIN:
-        raise ScenarioError(f"{path}: the shares of leases.types add up to {total:g}: let it be 1")
+        yield f"the shares of leases.types add up to {total:g}: let it be 1"
     shares = sum(image.share for image in leases.images)
     if leases.images and abs(shares - 1) > SHARES_ADD_UP_WITHIN:
-        raise ScenarioError(f"{path}: the shares of leases.images add up to {shares:g}: let it be 1")
+        yield f"the shares of leases.images add up to {shares:g}: let it be 1"
     if model is not None and leases.local is not None and leases.local > model.requests:
-        raise ScenarioError(f"{path}: leases.local is {leases.local}, of only {model.requests} requests")
+        yield f"leases.local is {leases.local}, of only {model.requests} requests"
     if reservations is not None and reservations.fewest_vms > reservations.most_vms:
-        raise ScenarioError(f"{path}: reservations.fewest_vms is more than reservations.most_vms: exchange them")
+        yield "reservations.fewest_vms is more than reservations.most_vms: exchange them"

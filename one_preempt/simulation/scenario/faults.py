@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -34,15 +34,14 @@ class FaultEntry(Section, frozen=True):
     factor: Annotated[float, msgspec.Meta(ge=1, le=1e6)] = 10.0
 
 
-def mistake_in(entries: Sequence[FaultEntry], hosts: int) -> str | None:
-    """Where an entry says not one thing, or names a host that a site of so many does not have: its key and the mend."""
+def mistakes_in(entries: Sequence[FaultEntry], hosts: int) -> Iterator[str]:
+    """Entries that say not one thing, or name a host that a site of so many does not have: the key and the mend."""
     for number, entry in enumerate(entries):
         if [entry.host_dies, entry.host_returns, entry.operation].count(None) != 2:
-            return f"faults[{number}] needs one of {_KINDS}: write a fault for each"
+            yield f"faults[{number}] needs one of {_KINDS}: write a fault for each"
         named = next((host for host in (entry.host_dies, entry.host_returns, entry.host) if host is not None), 0)
         if named >= hosts:
-            return f"faults[{number}] names host {named}, and there are hosts 0 to {hosts - 1}"
-    return None
+            yield f"faults[{number}] names host {named}, and there are hosts 0 to {hosts - 1}"
 
 
 def timed_fault(entry: FaultEntry) -> TimedFault:

@@ -16,7 +16,6 @@ from one_preempt.simulation.scenario.description import (
     ModelEntry,
     ReservationsEntry,
     Scenario,
-    ScenarioError,
     TraceEntry,
     WorkloadEntry,
 )
@@ -109,7 +108,7 @@ def _named(key: str) -> Iterator[None]:
     try:
         yield
     except (OnePreemptError, ValueError) as error:
-        raise ScenarioError(f"{key} of the scenario: {error}") from error
+        raise OnePreemptError(f"{key} of the scenario: {error}") from error
 
 
 def _with_reservations(given: ReservationsEntry, workload: Workload, nodes: int, seed: int) -> Workload:

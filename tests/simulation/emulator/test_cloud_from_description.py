@@ -44,6 +44,13 @@ def test_a_described_cloud_is_the_same_every_time() -> None:
     assert shipped_cloud("recorded").vms == shipped_cloud("recorded").vms
 
 
+def test_words_of_a_description_are_words_and_no_truth_values_or_clock_times(tmp_path: Path) -> None:
+    cloud = cloud_of(
+        tmp_path, "hosts: [{name: h, cpu: 4, memory_mib: 4096, template: {A: on, B: no, C: 1:30, D: 010}}]"
+    )
+    assert [cloud.hosts[0].template[name] for name in "ABCD"] == [["on"], ["no"], ["1:30"], ["010"]]
+
+
 def test_numbered_hosts_and_vms_get_their_numbers(tmp_path: Path) -> None:
     cloud = cloud_of(
         tmp_path,
@@ -83,9 +90,12 @@ def test_a_vm_is_deployed_to_the_first_host_where_it_fits(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hosts: [{name: h, cpus: 4, memory_mib: 1}]", r"cloud\.yaml: is no description.*hosts\[0\]"),
-        ("host: []", "unknown field `host`"),
-        ("hosts: [", r"cloud\.yaml: is no description"),
+        (
+            "hosts: [{name: h, cpus: 4, memory_mib: 1}]",
+            r"cloud\.yaml: hosts\[0\]: unknown key `cpus`; do you mean `cpu`",
+        ),
+        ("host: []", "unknown key `host`; do you mean `hosts`"),
+        ("hosts: [", r"cloud\.yaml: line 2, column 1: "),
         ("hosts: [{name: h, cpu: 4, memory_mib: 4096, cluster: nowhere}]", "hosts: h: there is no cluster 'nowhere'"),
         ("hosts: [{name: h, cpu: 4, memory_mib: 4096, status: asleep}]", "status 'asleep' is none of enabled"),
         ("datastores: [{name: d, type: tape}]", "datastores: d: type 'tape' is none of image"),
@@ -93,10 +103,10 @@ def test_a_vm_is_deployed_to_the_first_host_where_it_fits(tmp_path: Path) -> Non
         ("users: [{name: u, quota: {CPUS: 4}}]", "users: u: quota 'CPUS' is none of VMS"),
         ("acls: [everybody everything]", "'everybody everything' is no rule; write"),
         ("durations: {nap_s: 3}", "durations: .*nap_s"),
-        ("durations: {boot_s: .nan}", r"durations\[\.\.\.\]"),
-        ("drivers: {transfers: 0}", ">= 1"),
-        ("version: new", "`str` matching regex"),
-        ("hosts: [{name: h, cpu: .inf, memory_mib: 4096}]", r"hosts\[0\]\.cpu"),
+        ("durations: {boot_s: .nan}", "boot_s is .nan, which is no number"),
+        ("drivers: {transfers: 0}", r"drivers\[\.\.\.\]: expected a whole number of at least 1"),
+        ("version: new", r"version: expected text that matches .*\[6-9\]"),
+        ("hosts: [{name: h, cpu: .inf, memory_mib: 4096}]", "line 1, column 24: cpu is .inf"),
         ("hosts: [{name: h, cpu: 1, memory_mib: 4096, count: -1}]", r"hosts\[0\]\.count"),
         ("hosts: [{name: h, cpu: 1, memory_mib: 4096, count: 2}]", "hosts: h: another host has this name"),
         ('hosts: [{name: "h{x}", cpu: 1, memory_mib: 4096}]', r"hosts: 'h\{x\}' has braces"),
