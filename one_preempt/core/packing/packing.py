@@ -165,7 +165,10 @@ class Packing:
         fillings = self.fillings_of_hosts(room).tolist()
         reached_from = [_NOTHING]
         for filling in reversed(fillings):
-            reached_from.append(self._advance(reached_from[-1], filling) if filling else reached_from[-1])
+            reached = reached_from[-1]
+            # Where all VMs are placed every vector is reached, and no further host adds any.
+            adds = filling and not self._is_whole(reached)
+            reached_from.append(self._advance(reached, filling) if adds else reached)
         if not self._is_whole(reached_from.pop()):
             return None
         waiting = list(self._sizes)
@@ -179,11 +182,16 @@ class Packing:
     def _taken(self, filling: int, waiting: list[int], reached_later: int) -> Counts:
         """As many VMs as the host can take while the later hosts can still take the others."""
         best: Counts = (0,) * len(waiting)
+        if not any(waiting):
+            return best
+        most = 0
         for step in self._steps[filling]:
             counts = tuple(map(min, step.counts, waiting))
+            if (count := sum(counts)) <= most:
+                continue
             left = [have - take for have, take in zip(waiting, counts, strict=True)]
-            if reached_later >> self._index(left) & 1 and sum(counts) > sum(best):
-                best = counts
+            if reached_later >> self._index(left) & 1:
+                best, most = counts, count
         return best
 
     def _index(self, counts: list[int] | Counts) -> int:
