@@ -1,4 +1,4 @@
-"""Wishes for devices are matched against one another: a few of an owner are judged in a cycle, his others are next."""
+"""Wishes that take long, for devices or for VMs that differ: a few of an owner are judged a cycle, others are next."""
 
 from __future__ import annotations
 
@@ -37,3 +37,24 @@ def test_whoever_is_not_judged_in_this_cycle_is_next(
     assert {one.lease_id: one.verdict for one in decided.plan.verdicts} == dict.fromkeys((1, 2, 4, 5), Verdict.ACCEPTED)
     assert [(one.lease_id, one.reason.code) for one in decided.plan.refusals] == [(3, "next-cycle")]
     assert decided.plan.wake_at_s == scenario_reader.NOW_S + book_reservations.JUDGED_AGAIN_S
+
+
+@pytest.mark.parametrize("bounds", [{"PACKED_AN_OWNER": 2}, {"PACKED_FOR_ALL": 2}])
+def test_of_leases_whose_vms_differ_a_few_of_an_owner_are_judged_in_a_cycle(
+    bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each is packed, and of unlike gangs an owner may ask as many as he has quota for."""
+    for name, bound in bounds.items():
+        monkeypatch.setattr(book_reservations, name, bound)
+    owners = ["lea", "lea", "lea", "eva"]
+    lines = []
+    for number, owner in enumerate(owners):
+        for member in range(2):
+            terms = f"TYPE: DC-MIGRATABLE, NAME: n{number}, SIZE: 2, START_IN_S: 600, DURATION_S: 60"
+            who = f"user: {owner}, state: HOLD, cpu: {member + 1}"
+            lines.append(f"  {10 * number + member}: {{{who}, lease: {{{terms}}}}}")
+    path = tmp_path / "story.yaml"
+    path.write_text("story: Gangs of unlike VMs.\nhosts: {0: {cpu: 16}}\nvms:\n" + "\n".join(lines) + "\nexpect: {}\n")
+    decided = scenario_reader.play(scenario_reader.load(path))
+    assert [one.lease_id for one in decided.plan.verdicts] == [0, 10, 30]
+    assert [(one.lease_id, one.reason.code) for one in decided.plan.refusals] == [(20, "next-cycle")]

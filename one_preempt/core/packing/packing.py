@@ -230,12 +230,17 @@ class Packing:
         """All vectors of counts that fit in `room` and are not below another one."""
         found: list[Counts] = []
         covered = _NOTHING
-        branches: list[tuple[int, Counts, Counts, frozenset[int]]] = [(0, (0,) * len(self._sizes), room, frozenset())]
+        # What has been counted of some classes, with the bit that it has in a set, and the room that it leaves.
+        branches: list[tuple[int, Counts, int, Counts, frozenset[int]]] = [
+            (0, (0,) * len(self._sizes), 0, room, frozenset())
+        ]
         looked_at = 0
         while branches:
-            position, counts, left, taken_groups = branches.pop()
-            most = [_how_many(self.classes[k], left, taken_groups) for k in pattern[position:]]
-            if covered >> self._index(_raised(counts, pattern[position:], most)) & 1:
+            position, counts, index, left, taken_groups = branches.pop()
+            most = [self._how_many(k, left, taken_groups) for k in pattern[position:]]
+            # With the classes that are still open at the most that each alone could have.
+            raised = index + sum([count * self._strides[k] for k, count in zip(pattern[position:], most, strict=True)])
+            if covered >> raised & 1:
                 continue
             looked_at += 1
             if looked_at > self._limits.host_packings:
@@ -243,16 +248,27 @@ class Packing:
                 break
             if position == len(pattern):
                 found.append(counts)
-                covered = self._closed_downwards(covered | 1 << self._index(counts))
+                covered = self._closed_downwards(covered | 1 << index)
                 continue
             k = pattern[position]
             one = self.classes[k]
             # The last class takes all it can; the largest count is looked at first (the end of the list).
             for count in range(most[0] if position == len(pattern) - 1 else 0, most[0] + 1):
-                room_left = tuple(have - count * need for have, need in zip(left, one.need, strict=True))
+                room_left = tuple([have - count * need for have, need in zip(left, one.need, strict=True)])
                 groups = taken_groups | one.groups if count else taken_groups
-                branches.append((position + 1, (*counts[:k], count, *counts[k + 1 :]), room_left, groups))
+                with_it = (*counts[:k], count, *counts[k + 1 :])
+                branches.append((position + 1, with_it, index + count * self._strides[k], room_left, groups))
         return tuple(found)
+
+    def _how_many(self, k: int, room: Counts, taken_groups: frozenset[int]) -> int:
+        """How many VMs of a class have room where some of these groups have one already."""
+        one, most = self.classes[k], self._sizes[k]
+        if one.groups:
+            most = 0 if one.groups & taken_groups else min(most, 1)
+        for have, need in zip(room, one.need, strict=True):
+            if need * most > have:
+                most = have // need
+        return most
 
     def _step(self, counts: Counts) -> _Step:
         mask = (1 << self._states) - 1
@@ -309,21 +325,6 @@ def _assigned(classes: Sequence[RequestClass], counts_of_host: Sequence[Sequence
             for _ in range(count):
                 host_of_request[members.pop(0)] = host
     return tuple(host_of_request)
-
-
-def _raised(counts: Counts, classes: tuple[int, ...], most: list[int]) -> Counts:
-    """`counts` with the classes that are still open at the most that each alone could have."""
-    raised = list(counts)
-    for k, count in zip(classes, most, strict=True):
-        raised[k] = count
-    return tuple(raised)
-
-
-def _how_many(one: RequestClass, room: Counts, taken_groups: frozenset[int]) -> int:
-    most = min((have // need for have, need in zip(room, one.need, strict=True) if need), default=one.size)
-    if one.groups:
-        most = 0 if one.groups & taken_groups else min(most, 1)
-    return min(most, one.size)
 
 
 def _distinct_columns(matrix: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[IntArray, IntArray]:
