@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.copied_images import copies_s
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
+from one_preempt.core.known_ends import leaving_until_s, overrun_until_s
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
@@ -97,7 +98,8 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     if reserved and lease.state in OUT_OF_QUEUE:
         reserved = tuple(one for one in reserved if one.firm)
     is_preemptor = lease.id in surroundings.preemptors
-    if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
+    leaves = lease.state is LeaseState.LEAVING
+    if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor or leaves):
         return NO_ROOM
     is_waiting = lease.state is LeaseState.WAITING
     if is_waiting and not (reserved or is_preemptor):
@@ -118,14 +120,14 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         if runs_from_s is None:
             runs_from_s = _runs_from_s(surroundings, lease, on_hosts)
             until_s = runs_from_s + 1
-        running, is_late = _running_stay(
+        running, lasts_on = _running_stay(
             surroundings, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
         )
-        lasts = lasts and not is_late
+        lasts = lasts and lasts_on
         if running.end_s is not None:
             rows += running.host_rows
             known.append(running)
-        if gives_way or (running.end_s is not None and not is_late):
+        if gives_way or (running.end_s is not None and running.firm):
             firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
     elif is_preemptor:
         known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
@@ -179,9 +181,10 @@ def _running_stay(
     *,
     gives_way: bool,
 ) -> tuple[Stay, bool]:
-    """From when it came until its expected end, or the end of its slot; and whether it should have ended already.
+    """From when it came until its expected end, or the end of its slot; and whether it is so in the next cycle as well.
 
-    What outlives its time is expected to end any second, by the queue; nothing firm is promised in its place.
+    What outlives its time, and nobody knows for how long, is expected to end any second, by the queue; nothing firm is
+    promised in its place.
     """
     state = surroundings.state
     now_s = state.now_s
@@ -191,17 +194,23 @@ def _running_stay(
         end_at_s = runs_from_s + lease.foreseen_s
     if lease.state in _STUCK:
         end_at_s = None
-    is_late = end_at_s is not None and end_at_s <= now_s
-    if is_late:
-        end_at_s = now_s + 1
+    leaves, is_victim = lease.state is LeaseState.LEAVING, lease.id in surroundings.victims
+    leaving_s = None
+    if leaves and not is_victim:
+        leaving_s = leaving_until_s(state, surroundings.policies, surroundings.rates, vms)
+        end_at_s = end_at_s if leaving_s is None else leaving_s
+    has_outlived, is_endless = end_at_s is not None and end_at_s <= now_s, False
+    if has_outlived:
+        until_s = overrun_until_s(state, surroundings.policies, surroundings.rates, lease, vms)
+        end_at_s, is_endless = until_s or now_s + 1, until_s is None
     else:
-        leaves = lease.state is LeaseState.LEAVING or lease.id in surroundings.victims
+        leaves = leaves or is_victim
         bounds = _bounds_of_slots(reserved, now_s, leaves=leaves) if leaves or len(reserved) > 1 else ()
         end_at_s = min([*bounds, *([] if end_at_s is None else [end_at_s])], default=None)
     index = state.hosts.index_by_id
     rows = tuple([index[vm.history[-1].host_id] for vm in vms])
-    firm = not gives_way and not is_late
-    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
+    firm = not gives_way and not is_endless
+    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), leaving_s is None and not has_outlived
 
 
 def _came_at_s(vms: Sequence[VirtualMachine]) -> int:

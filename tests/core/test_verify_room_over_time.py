@@ -289,14 +289,18 @@ def test_nothing_starts_in_what_an_overrun_leaves_of_a_promise() -> None:
     state, made = told(Case(4, runs=[Piece(0, 2, 0, 5)], promised=[Piece(0, 2, 5, 9)], booked=[], starts=[beside]))
     overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
     plain = replace(state.leases[400], terms=replace(state.leases[400].terms, start_at_s=None), verdict=Verdict.NONE)
-    for changes, rule, expected in (
-        ({}, Overrun.KEEP, ["promise-broken"]),
-        ({}, Overrun.PREEMPT, []),
-        ({"run_began_at_s": NOW_S - 4}, Overrun.KEEP, []),
-        ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, Overrun.KEEP, []),
+    keep, preempt, terminate = (TimeRules(overrun=rule) for rule in (Overrun.KEEP, Overrun.PREEMPT, Overrun.TERMINATE))
+    for changes, rules, expected in (
+        ({}, keep, ["promise-broken"]),
+        ({}, preempt, []),
+        ({}, terminate, []),
+        # It should have been terminated by then.
+        ({"run_began_at_s": NOW_S - 400}, terminate, ["promise-broken"]),
+        ({"run_began_at_s": NOW_S - 4}, keep, []),
+        ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, keep, []),
     ):
         leases = {**state.leases, 100: replace(overrun, **changes), 400: plain}
-        found = verify(replace(state, leases=leases), made, time_rules=TimeRules(overrun=rule))
+        found = verify(replace(state, leases=leases), made, time_rules=rules)
         assert [one.code for one in found] == expected, changes
 
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from one_preempt.core.known_ends import OVERRUNS_ENDED_BY, is_beyond_ending
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.reservation import Reservation
-from one_preempt.core.model.time_rules import Overrun
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.observed_room import hosts_of_members
 from one_preempt.core.phases.draft import PlanDraft
@@ -22,16 +22,13 @@ from one_preempt.core.phases.reservations.planned_stays import piece_rules
 from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at
 from one_preempt.core.reconciliation.settled_actions import OVERRUN
-from one_preempt.core.victims import method_is_possible
-
-_OVERRUN_KINDS = {Overrun.STOP: ActionKind.STOP, Overrun.TERMINATE: ActionKind.TERMINATE}
 
 
 def end_stays(draft: PlanDraft) -> None:
     """Stop what has reached the end of its slot or its duration, as far as acting is allowed."""
     if draft.state.paused or draft.policies.mode is not Mode.ACT:
         return
-    ends_overruns = draft.policies.time.overrun in _OVERRUN_KINDS
+    ends_overruns = draft.policies.time.overrun in OVERRUNS_ENDED_BY
     for lease in draft.concerns.ordered(Concern.TIME_GOES_ON if ends_overruns else Concern.RUNS_TO_DEADLINE):
         if lease.id in draft.busy_leases:
             continue
@@ -103,7 +100,7 @@ def _are_free_for(rows: Sequence[int], needs: IntArray, free: IntArray | None) -
 def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
     """What runs of it leaves. What its owner took away meanwhile stays as it is, and runs no longer once it is back."""
     rules, end_at_s = draft.policies.time, lease.expected_end_at_s
-    kind = _OVERRUN_KINDS.get(rules.overrun)
+    kind = OVERRUNS_ENDED_BY.get(rules.overrun)
     if kind is None or end_at_s is None:
         return
     leaves_at_s = end_at_s + rules.overrun_grace_s
@@ -115,7 +112,7 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
         return
     over_s = draft.state.now_s - end_at_s
     vms = draft.members(lease)
-    if all(_stays_there(draft, lease, vm, kind) for vm in vms):
+    if all(is_beyond_ending(draft.state.snapshot, lease, vm, kind) for vm in vms):
         told = "cannot: a lock, a device or a full datastore is in the way"
         draft.statuses[lease.id] = f"its DURATION is over: it should leave ({kind}), but {told}"
     for vm in vms:
@@ -123,21 +120,11 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
         _leave(draft, lease, vm, kind, f"overrun/{lease.id}/{kind}/{vm.id}/{len(vm.history)}", reason)
 
 
-def _stays_there(draft: PlanDraft, lease: Lease, vm: VirtualMachine, kind: ActionKind) -> bool:
-    """It runs, and a lock or what it is made of keeps it from leaving in this way."""
-    if phase_of(vm) is not VmPhase.RUNNING:
-        return False
-    stoppable = kind is not ActionKind.STOP or method_is_possible(
-        draft.state.snapshot, vm, lease, PreemptionMethod.STOP
-    )
-    return vm.lock_level is not LockLevel.NONE or not stoppable
-
-
 def _leave(
     draft: PlanDraft, lease: Lease, vm: VirtualMachine, kind: ActionKind, action_id: str, reason: Reason
 ) -> None:
     """One VM leaves its host for no preemptor."""
-    if _stays_there(draft, lease, vm, kind):
+    if is_beyond_ending(draft.state.snapshot, lease, vm, kind):
         # Not busy: who needs its room may have another way to take it.
         return
     draft.busy_leases.add(lease.id)

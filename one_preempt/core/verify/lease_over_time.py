@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.model.virtual_machine import LockLevel
 from one_preempt.core.verify.recount import Recount
 
 ENDLESS_S = 2**62
@@ -77,11 +78,16 @@ def gives_way_by_type(recount: Recount, lease: Lease) -> bool:
 
 
 def may_overstay(recount: Recount, lease: Lease) -> bool:
-    """It has outlived its DURATION for a while already, and nobody can make it leave: nobody knows when it ends."""
+    """It has outlived its DURATION for a while already, and nobody makes it leave: nobody knows when it ends."""
     if recount.time_rules.overrun is Overrun.PREEMPT or lease.run_began_at_s is None or lease.terms.duration_s is None:
         return False
     ends_s = lease.run_began_at_s + max(1, lease.terms.duration_s - lease.served_s)
-    return ends_s <= recount.state.now_s and not gives_way_by_type(recount, lease)
+    if ends_s > recount.state.now_s or gives_way_by_type(recount, lease):
+        return False
+    ended_in_s = recount.time_rules.overruns_are_ended_in_s
+    is_yet_to_be_ended = ended_in_s is not None and recount.state.now_s <= ends_s + ended_in_s
+    is_locked = any(recount.vms[vm_id].lock_level is not LockLevel.NONE for vm_id in lease.vm_ids)
+    return recount.state.paused or is_locked or not is_yet_to_be_ended
 
 
 def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:

@@ -42,13 +42,13 @@ from one_preempt.core.phases.devices_and_groups.promises_ahead import (
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
     Arrival,
     arrivals,
-    ends_s_of,
     gone_by,
     lacking_at_each,
     placed_in_turn,
 )
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
+from one_preempt.core.phases.reservations.known_ends import ends_s_of
 from one_preempt.core.phases.reservations.stays import rows_of, stay_of_placed
 from one_preempt.core.suspendable import worth_s
 

@@ -28,8 +28,8 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.groups_then import GroupsThen
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.known_ends import ends_s_of
 from one_preempt.core.phases.reservations.stays import rows_of, vms_of_stay
-from one_preempt.core.victims import has_overrun
 
 # What else it lacks now, space and addresses, others may have given back by then.
 _LACKING = frozenset({reasons.DEVICES, reasons.NUMA, reasons.AFFINITY})
@@ -108,7 +108,7 @@ def matched_from_s(
     lease = draft.state.leases[draft.state.lease_of_vm[vms[0].id]]
     beside = _promised_beside(draft, lease, not_before_s, before_s)
     ends_s = {end_s for _, one in beside if (end_s := one.end_s) is not None}
-    ends_s |= {end_s for vm in draft.matched.guests.everywhere if (end_s := _ends_s(draft, vm)) is not None}
+    ends_s |= {end_s for vm in draft.matched.guests.everywhere if (end_s := ends_s_of(draft, vm)) is not None}
     later_s = sorted(end_s for end_s in ends_s if not_before_s < end_s < before_s)
     then, rows = _Then(draft, lease, vms, beside), set(np.flatnonzero(allowed).tolist())
     near = then.near(rows)
@@ -269,7 +269,7 @@ class _Then:
         """When a VM will have left its host, at once where it is made to leave; None where nobody knows."""
         if self._draft.state.lease_of_vm.get(vm.id, -1) in self._leaving and leaves_what_is_matched(vm, self._wanted):
             return self._draft.state.now_s
-        return _ends_s(self._draft, vm)
+        return ends_s_of(self._draft, vm)
 
 
 def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay, then: _Then) -> bool:
@@ -297,13 +297,6 @@ def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay
 def _leaving(draft: PlanDraft, lease: Lease) -> Set[int]:
     """The leases that would be taken off their hosts for this one."""
     return frozenset({one.lease.id for one in giving_way(draft)} if lease.preempts else ())
-
-
-def _ends_s(draft: PlanDraft, vm: VirtualMachine) -> int | None:
-    """When a VM will have left its host; None where nobody knows."""
-    lease_id = draft.state.lease_of_vm.get(vm.id, -1)
-    lease, stays = draft.state.leases.get(lease_id), draft.timeline.stays.get(lease_id, ())
-    return stays[0].end_s if lease is not None and stays and not has_overrun(lease, draft.state.now_s) else None
 
 
 def _there(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> list[Placement]:

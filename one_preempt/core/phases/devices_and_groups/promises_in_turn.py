@@ -19,7 +19,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_
 from one_preempt.core.phases.devices_and_groups.promises_ahead import guests_near, promises_ahead
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
-from one_preempt.core.victims import has_overrun
+from one_preempt.core.phases.reservations.known_ends import ends_s_of
 
 
 class Arrival(Struct, frozen=True):
@@ -197,10 +197,3 @@ def arrivals(draft: PlanDraft) -> list[Arrival]:
 def gone_by(draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int) -> set[int]:
     """The VMs there that will have ended by an instant, or are being sent out already."""
     return {vm_id for vm_id, end_s in _guests_end_s(draft, near).items() if end_s <= at_s}
-
-
-def ends_s_of(draft: PlanDraft, vm: VirtualMachine) -> int | None:
-    """When a VM will have left its host; None where nobody knows."""
-    lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
-    stays = () if lease is None else draft.timeline.stays.get(lease.id, ())
-    return stays[0].end_s if lease is not None and stays and not has_overrun(lease, draft.state.now_s) else None

@@ -13,6 +13,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.found_giving_way import GoneBy
+from one_preempt.core.phases.reservations.known_ends import known_end_s
 from one_preempt.core.victims import first_methods, has_left, has_overrun, is_guarded
 
 
@@ -193,8 +194,7 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
-        is_late = has_overrun(lease, state.now_s)
-        if not is_late and not lease.terms.type.preemptable:
+        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
         known = remembered.of(lease)
         vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
@@ -207,8 +207,7 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
         if methods is None:
             continue
         stays = draft.timeline.stays.get(lease.id, ())
-        # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
-        ends_at_s = stays[0].end_s if stays and not is_late else None
+        ends_at_s = known_end_s(draft, lease, stays[0]) if stays else None
         if known is None or known.methods != methods or known.ends_at_s != ends_at_s:
             rows = tuple([row_of_host[vm.history[-1].host_id] for vm in vms])
             known = GivingWay(lease, vms, methods, rows, ends_at_s)

@@ -21,7 +21,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import Taken, giving_way, leaving_leases, taken_by, there_at
-from one_preempt.core.victims import has_overrun
+from one_preempt.core.phases.reservations.known_ends import known_end_s
 
 
 def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
@@ -73,11 +73,9 @@ def _let_group_members_end(draft: PlanDraft, vms: Sequence[VirtualMachine], by_s
 
 
 def has_ended_by(draft: PlanDraft, lease: Lease, at_s: int) -> bool:
-    """It will have left its hosts of its own accord; of what outlives its DURATION nobody knows when."""
-    if has_overrun(lease, draft.state.now_s):
-        return False
+    """It will have left its hosts of its own accord, or by the rule for what outlives its DURATION."""
     stays = draft.timeline.stays.get(lease.id, ())
-    end_s = stays[0].end_s if stays and stays[0].start_s <= draft.state.now_s else None
+    end_s = known_end_s(draft, lease, stays[0]) if stays and stays[0].start_s <= draft.state.now_s else None
     return end_s is not None and end_s <= at_s
 
 
