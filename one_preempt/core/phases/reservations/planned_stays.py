@@ -112,7 +112,8 @@ def plan_rest(
     if left_s is None:
         return None
     leaving, exclusion = list(zip(vms, methods, strict=True)), policies.time.exclusion
-    gone_at_s = draft.state.now_s + policies.time.grace_s + leaves_s(draft, leaving)
+    # Where saving takes no time it is there now all the same, and comes back later.
+    gone_at_s = draft.state.now_s + max(1, policies.time.grace_s + leaves_s(draft, leaving))
     with overruns_going_on(draft, lease):
         return plan_stays(draft, lease, vms, gone_at_s, return_s(leaving, draft.rates, exclusion) + left_s)
 
