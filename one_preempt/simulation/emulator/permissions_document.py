@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from one_preempt.simulation.emulator.xml_writing import plain
-from one_preempt.simulation.simulated_cloud.objects import SimPermissions
+from one_preempt.simulation.simulated_cloud.objects import SimOwned, SimPermissions
 
 
-class Owned(Protocol):
-    """An object with an owner."""
-
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-
-
-class OwnedWithPermissions(Owned, Protocol):
-    """An object with an owner and permissions."""
-
-    permissions: SimPermissions
-
-
-def owner_and_name(thing: Owned) -> str:
+def owner_and_name(thing: SimOwned) -> str:
     """ID, UID, GID, UNAME, GNAME and NAME."""
     return (
         f"<ID>{thing.id}</ID><UID>{thing.uid}</UID><GID>{thing.gid}</GID>{plain('UNAME', thing.uname)}"
@@ -43,6 +24,6 @@ def permissions(bits: SimPermissions) -> str:
     )
 
 
-def head(thing: OwnedWithPermissions) -> str:
+def head(thing: SimOwned) -> str:
     """Owner, name and permissions, as most objects start."""
     return owner_and_name(thing) + permissions(thing.permissions)

@@ -69,11 +69,6 @@ def template(parent: Element, path: str = "TEMPLATE") -> TemplateDict:
     return entries
 
 
-def permissions(parent: Element) -> SimPermissions:
-    """PERMISSIONS."""
-    return SimPermissions(**{str(bit.tag).lower(): bit.text == "1" for bit in parent.iterfind("PERMISSIONS/*")})
-
-
 def vm(element: Element, monitoring: Vector) -> SimVm:
     """VM in its full body; the pool carries no figures, so they come beside it."""
     body = template(element)
@@ -81,13 +76,7 @@ def vm(element: Element, monitoring: Vector) -> SimVm:
     known_only_by_id = [{"ID": str(number)} for number in id_list(element, "SCHED_ACTIONS")]
     state, lcm_state = VmState(number(element, "STATE")), _lcm_state(element, "LCM_STATE")
     return SimVm(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         last_poll_s=int(monitoring.get("TIMESTAMP", "0")),
         state=state,
         lcm_state=lcm_state,
@@ -122,13 +111,7 @@ def cluster(element: Element) -> SimCluster:
 def datastore(element: Element) -> SimDatastore:
     """DATASTORE."""
     return SimDatastore(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         ds_mad=word(element, "DS_MAD"),
         tm_mad=word(element, "TM_MAD"),
         base_path=word(element, "BASE_PATH"),
@@ -147,13 +130,7 @@ def datastore(element: Element) -> SimDatastore:
 def image(element: Element) -> SimImage:
     """IMAGE."""
     return SimImage(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         regtime_s=number(element, "REGTIME"),
         datastore_id=number(element, "DATASTORE_ID"),
         datastore=word(element, "DATASTORE"),
@@ -174,13 +151,7 @@ def image(element: Element) -> SimImage:
 def network(element: Element) -> SimNetwork:
     """VNET."""
     return SimNetwork(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         cluster_ids=id_list(element, "CLUSTERS"),
         bridge=word(element, "BRIDGE"),
         bridge_type=word(element, "BRIDGE_TYPE"),
@@ -194,13 +165,7 @@ def network(element: Element) -> SimNetwork:
 def vm_group(element: Element) -> SimVmGroup:
     """VM_GROUP."""
     return SimVmGroup(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         roles=[_role(role) for role in element.iterfind("ROLES/ROLE")],
         template=template(element),
     )
@@ -209,13 +174,7 @@ def vm_group(element: Element) -> SimVmGroup:
 def vm_template(element: Element) -> SimVmTemplate:
     """VMTEMPLATE."""
     return SimVmTemplate(
-        id=number(element, "ID"),
-        uid=number(element, "UID"),
-        gid=number(element, "GID"),
-        uname=word(element, "UNAME"),
-        gname=word(element, "GNAME"),
-        name=word(element, "NAME"),
-        permissions=permissions(element),
+        *_owned(element),
         regtime_s=number(element, "REGTIME"),
         template=template(element),
     )
@@ -254,6 +213,16 @@ def acl(element: Element) -> SimAcl:
     user, resource, rights, zone = (int(word(element, name), 16) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE"))
     text = word(element, "STRING") or rule_text(user, resource, rights, zone)
     return SimAcl(number(element, "ID"), user, resource, rights, zone, text)
+
+
+def _owned(element: Element) -> tuple[int, int, int, str, str, str, SimPermissions]:
+    """The fields of `SimOwned`."""
+    permissions = SimPermissions(**{str(bit.tag).lower(): bit.text == "1" for bit in element.iterfind("PERMISSIONS/*")})
+    uid, gid = number(element, "UID"), number(element, "GID")
+    return (
+        number(element, "ID"), uid, gid, word(element, "UNAME"), word(element, "GNAME"), word(element, "NAME"),
+        permissions,
+    )  # fmt: skip
 
 
 def _lcm_state(element: Element, path: str, default: int = 0) -> LcmState:

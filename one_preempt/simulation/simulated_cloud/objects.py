@@ -32,6 +32,18 @@ class SimPermissions(Struct):
     other_a: bool = False
 
 
+class SimOwned(Struct):
+    """What begins the document of every object that has an owner."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+
+
 class SimLock(Struct):
     """LOCK: `level` is a `LockLevel`."""
 
@@ -68,20 +80,13 @@ class SimHistory(Struct):
     request_id: int = -1
 
 
-class SimVm(Struct):
+class SimVm(SimOwned):
     """VM. `template` is TEMPLATE without what follows from the id (VMID, a UUID in OS) and without SCHED_ACTION; a
     SCHED_ACTION is a vector of `sched_actions`.
 
     `taken` is what it holds on a host: hundredths of a CPU and KiB of memory (not in the document).
     """
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions = field(default_factory=SimPermissions)
     last_poll_s: int = 0
     state: VmState = VmState.PENDING
     lcm_state: LcmState = LcmState.LCM_INIT
@@ -186,16 +191,9 @@ class SimCluster(Struct):
     template: TemplateDict = field(default_factory=dict)
 
 
-class SimDatastore(Struct):
+class SimDatastore(SimOwned):
     """DATASTORE; `type` is a `DatastoreType`, `state` 0 while enabled, 1 disabled."""
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions
     ds_mad: str
     tm_mad: str
     base_path: str
@@ -210,16 +208,9 @@ class SimDatastore(Struct):
     template: TemplateDict = field(default_factory=dict)
 
 
-class SimImage(Struct):
+class SimImage(SimOwned):
     """IMAGE: what VM disks are made from."""
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions
     regtime_s: int
     datastore_id: int
     datastore: str
@@ -247,16 +238,9 @@ class SimAddressRange(Struct):
     leaked: set[int] = field(default_factory=set)
 
 
-class SimNetwork(Struct):
+class SimNetwork(SimOwned):
     """VNET."""
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions
     cluster_ids: list[int] = field(default_factory=list)
     bridge: str = ""
     bridge_type: str = "linux"
@@ -280,30 +264,16 @@ class SimRole(Struct):
     vm_ids: list[int] = field(default_factory=list)
 
 
-class SimVmGroup(Struct):
+class SimVmGroup(SimOwned):
     """VM_GROUP; the group-level AFFINED and ANTI_AFFINED lists are in `template`."""
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions
     roles: list[SimRole] = field(default_factory=list)
     template: TemplateDict = field(default_factory=dict)
 
 
-class SimVmTemplate(Struct):
+class SimVmTemplate(SimOwned):
     """VMTEMPLATE."""
 
-    id: int
-    uid: int
-    gid: int
-    uname: str
-    gname: str
-    name: str
-    permissions: SimPermissions
     regtime_s: int
     template: TemplateDict = field(default_factory=dict)
 

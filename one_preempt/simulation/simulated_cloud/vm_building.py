@@ -9,7 +9,14 @@ from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.capacity import taken_as_asked
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
-from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, SimVmGroup, TemplateDict, Vector
+from one_preempt.simulation.simulated_cloud.objects import (
+    Caller,
+    SimPermissions,
+    SimVm,
+    SimVmGroup,
+    TemplateDict,
+    Vector,
+)
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 from one_preempt.simulation.simulated_cloud.topology import complete_topology, pin_policy
@@ -92,7 +99,7 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     gname = cloud.groups[caller.gid].name if caller.gid in cloud.groups else ""
     state = VmState.HOLD if hold else VmState.PENDING
     vm = SimVm(
-        vm_id, caller.uid, caller.gid, caller.name, gname, name, state=state, prev_state=state,
+        vm_id, caller.uid, caller.gid, caller.name, gname, name, SimPermissions(), state=state, prev_state=state,
         stime_s=cloud.now_s, template=template, user_template=left,
     )  # fmt: skip
     if hold:

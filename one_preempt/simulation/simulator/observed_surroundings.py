@@ -21,6 +21,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimDatastore,
     SimGroup,
     SimNetwork,
+    SimOwned,
     SimPermissions,
     SimRole,
     SimUser,
@@ -186,7 +187,7 @@ def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
     return Quota(cluster_ids=clusters, limits=limits, used=used)
 
 
-def _owner(thing: SimDatastore | SimNetwork) -> Attributes:
+def _owner(thing: SimOwned) -> Attributes:
     return {
         "ID": (str(thing.id),),
         "UID": (str(thing.uid),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject
 from one_preempt.simulation.simulated_cloud.cloud_state import (
@@ -22,7 +22,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimHistory,
     SimImage,
     SimNetwork,
-    SimPermissions,
+    SimOwned,
     SimUser,
     SimVm,
     SimVmGroup,
@@ -34,14 +34,7 @@ _MINE, _ALL, _MINE_AND_GROUPS, _PRIMARY_GROUP = -3, -2, -1, -4
 _ANY_STATE, _NOT_DONE = -2, -1
 
 
-class _Owned(Protocol):
-    id: int
-    uid: int
-    gid: int
-    permissions: SimPermissions
-
-
-_Object = TypeVar("_Object", bound=_Owned)
+_Object = TypeVar("_Object", bound=SimOwned)
 _Numbered = TypeVar("_Numbered", SimUser, SimGroup, SimAcl, SimCluster)
 
 
@@ -186,7 +179,7 @@ class PoolCalls(CloudState):
         return [item for item in seen if (start < 0 or item.id >= start) and (end < 0 or item.id <= end)]
 
 
-def _passes(caller: Caller, item: _Owned, filter_flag: int) -> bool:
+def _passes(caller: Caller, item: SimOwned, filter_flag: int) -> bool:
     if filter_flag == _ALL:
         return True
     if filter_flag == _MINE:
@@ -198,7 +191,7 @@ def _passes(caller: Caller, item: _Owned, filter_flag: int) -> bool:
     return item.uid == filter_flag
 
 
-def _subject(kind: ObjectKind, item: _Owned) -> Subject:
+def _subject(kind: ObjectKind, item: SimOwned) -> Subject:
     if isinstance(item, SimVm):
         return vm_subject(item)
     clusters = tuple(item.cluster_ids) if isinstance(item, SimNetwork) else ()
