@@ -84,8 +84,8 @@ def observe_overheads(
             observed.append(ObservedOverhead(kind, vm.id, datastore_id, vm.memory_mib, took_s, end_s))
         else:
             shared.append(begun)
-    if shared:
-        in_turns = list(_in_turns(shared, snapshot, watch))
+    in_turns = list(_in_turns(shared, snapshot, watch))
+    if in_turns:
         done_ids = {record.id for record in done}
         going_on = _begun([one for one in still_open if one.id not in done_ids], snapshot, ledger, watch)
         beside = [*in_turns, *_in_turns(going_on, snapshot, watch)]
