@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import VictimRules
@@ -25,6 +27,7 @@ from one_preempt.core.victims import (
     MOVES,
     Hindered,
     PossibleVictim,
+    first_methods,
     has_left,
     memory_images_obstacle,
     method_is_possible,
@@ -50,9 +53,44 @@ def rules_for(draft: PlanDraft, preemptor: Lease, vms: Sequence[VirtualMachine])
     if any(vm.needs_hardware for vm in vms):
         rules = replace(rules, suspend_in_place=False)
     if moved_in_vain_for(draft.state, draft.policies.limits, preemptor):
-        without = {one: tuple(way for way in ways if way not in MOVES) for one, ways in rules.methods.items()}
-        rules = replace(rules, methods={one: without[one] or ways for one, ways in rules.methods.items()})
+        rules = _without_moves(rules)
     return rules
+
+
+def _without_moves(rules: VictimRules) -> VictimRules:
+    without = {one: tuple(way for way in ways if way not in MOVES) for one, ways in rules.methods.items()}
+    return replace(rules, methods={one: without[one] or ways for one, ways in rules.methods.items()})
+
+
+def where_nobody_can_move(draft: PlanDraft, possible: list[PossibleVictim], rules: VictimRules) -> list[PossibleVictim]:
+    """The same with the methods that are left to those for whom no other host has room now: what they cost is asked.
+
+    Where there is some, it may still not do, or somebody else may take it.
+    """
+    if not any(method in MOVES for one in possible for method in one.methods):
+        return possible
+    hosts, limits = draft.state.hosts, draft.policies.limits
+    free = np.where(hosts.accepts_vms[:, None], draft.room.free, -1)
+    in_vain, there = methods_in_vain(draft.state, limits), dict[tuple[int, int], BoolArray]()
+
+    def may_move(vm: VirtualMachine) -> bool:
+        need = vm.cpu_centi, vm.memory_mib
+        if need not in there:
+            there[need] = np.asarray((free >= need).all(axis=1), dtype=np.bool_)
+        own_row = hosts.index_by_id[vm.history[-1].host_id]
+        return bool(there[need].sum() > there[need][own_row])
+
+    staying = _without_moves(rules)
+
+    def as_it_can(one: PossibleVictim) -> PossibleVictim:
+        moving = [vm for vm, method in zip(one.vms, one.methods, strict=True) if method in MOVES]
+        if all(map(may_move, moving)):
+            return one
+        tried = in_vain.get(one.lease.id, frozenset())
+        methods = first_methods(draft.state.snapshot, one.lease, one.vms, staying, tried)
+        return one if methods is None else replace(one, methods=methods)
+
+    return [as_it_can(one) for one in possible]
 
 
 def over_limits(

@@ -30,6 +30,7 @@ from one_preempt.core.phases.preempting.leaving_together import (
     over_limits,
     rules_for,
     victim_ceiling,
+    where_nobody_can_move,
     who_hold_others_up,
     who_take_turns_of_others,
 )
@@ -198,6 +199,7 @@ def _who_could_leave(
     rules = rules_for(draft, wanted.lease, wanted.vms)
     possible, spared = possible_victims(draft.state, policies.limits, rules, taking_part, policies.time)
     possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
+    possible = where_nobody_can_move(draft, possible, rules)
     if wanted.start_s > draft.state.now_s:
         # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
         possible = [one for one in possible if draft.gives_way(one.lease)]
