@@ -171,17 +171,19 @@ class Timeline:
     def hold_beside(self, stay: Stay) -> None:
         """Hold one more stay of a lease, free or not, beside all that it has and is promised.
 
-        Several that begin and end together are one: the tables know no two that are the same.
+        Several that begin and end together are one: the tables know no two that are the same. One that gives way and
+        one that does not are one as well where nothing else tells them apart; then neither gives way, until it is
+        observed.
         """
         known, taken = self._stays.get(stay.lease_id, ()), stay
-        span = (stay.start_s, stay.end_s, stay.firm)
-        twin = next((one for one in known if (one.start_s, one.end_s, one.firm) == span and not one.promise), None)
+        twin = next((one for one in known if _is_one_with(one, stay)), None)
         if twin is not None:
             known = tuple(one for one in known if one is not twin)
             self.all_stays.table.release(twin.slot_reservation)
             if twin.firm:
                 self.firm_stays.release(twin.slot_reservation)
-            taken = replace(stay, host_rows=twin.host_rows + stay.host_rows, amounts=twin.amounts + stay.amounts)
+            rows, amounts = twin.host_rows + stay.host_rows, twin.amounts + stay.amounts
+            taken = replace(stay, host_rows=rows, amounts=amounts, firm=twin.firm or stay.firm)
         self._reserve(taken)
         self._stays[stay.lease_id] = (*known, taken)
         self._touched.add(stay.lease_id)
@@ -367,6 +369,13 @@ def _worth(stays: tuple[Stay, ...], *, counted: bool) -> tuple[Stay, ...]:
     elif not all(stay.host_rows for stay in stays):
         return tuple(stay for stay in stays if stay.host_rows)
     return stays
+
+
+def _is_one_with(known: Stay, stay: Stay) -> bool:
+    """Is what a lease has one stay with this one?"""
+    if known.promise or (known.start_s, known.end_s) != (stay.start_s, stay.end_s):
+        return False
+    return known.firm == stay.firm or known.slot_reservation == stay.slot_reservation
 
 
 def _covers(new: Stay, old: Stay) -> bool:
