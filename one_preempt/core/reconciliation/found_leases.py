@@ -54,7 +54,7 @@ def find_leases(
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     victims = frozenset([one for opened in ledger.preemptions for one in opened.preemption.victim_lease_ids])
-    updated = RecordUpdate(snapshot, watch, settled.sent_out, resting, victims).of(records)
+    updated = RecordUpdate(snapshot, watch, settled.sent_out, settled.failed, resting, victims).of(records)
     records.update(updated)
     admitted_ids = {record.id for record in admission.records}
     return FoundLeases(

@@ -16,6 +16,7 @@ from one_preempt.core.model.virtual_machine import HistoryAction, VirtualMachine
 from one_preempt.core.reconciliation.in_place import was_in_place
 from one_preempt.core.reconciliation.paused_members import told_paused, with_paused
 from one_preempt.core.reconciliation.served_time import clocked
+from one_preempt.core.reconciliation.settled_actions import SENDING_OUT
 from one_preempt.core.reconciliation.watch import Watch
 
 _ON_THE_WAY_OUT = (VmPhase.LEAVING, VmPhase.OUT)
@@ -49,12 +50,14 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
 class RecordUpdate(Struct, frozen=True):
     """What the records are held against: VMs as they are watched, who was sent out or rests.
 
-    `victims` are leases for whose room a preemption was decided that is not over.
+    `stayed` are actions of ours seen to have failed just now. `victims` are leases for whose room a preemption was
+    decided that is not over.
     """
 
     snapshot: PoolSnapshot
     watch: Watch
     sent_out: Mapping[int, ActionRecord]
+    stayed: Sequence[ActionRecord]
     resting: Container[int]
     victims: Container[int]
 
@@ -82,7 +85,16 @@ class RecordUpdate(Struct, frozen=True):
             return _mark_preempted(record, sent_out, now_s)
         if record.preempted_by is None:
             return record if self.watch.is_close else _recalled(record, present, self.snapshot.own_uid, now_s)
-        return replace(record, preempted_by=None) if self._is_back(record, present) else record
+        return self._back(record) if self._is_back(record, present) else record
+
+    def _back(self, record: LeaseRecord) -> LeaseRecord:
+        """It runs again. What was to be saved and could not be has not been preempted."""
+        stayed = any(
+            one.lease_id == record.id and one.kind in SENDING_OUT and one.preemption_id is not None
+            for one in self.stayed
+            if preemptor_of(one) == record.preempted_by
+        )
+        return replace(record, preempted_by=None, preemptions=max(0, record.preemptions - stayed))
 
     def _is_back(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> bool:
         """It runs again, as far as its owner has not paused it."""

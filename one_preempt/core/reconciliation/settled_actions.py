@@ -22,7 +22,7 @@ CANCELLED = "cancelled"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
 _DONE, _DEPLOY = Progress.DONE, ActionKind.DEPLOY
-_SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
+SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 
 class SettledActions(Struct, frozen=True):
@@ -69,7 +69,7 @@ def settle_actions(
             closed.append(failed[-1])
         else:
             still_open[action_id] = record
-        if record.kind in _SENDING_OUT and _is_sent_out(record, vm, progress):
+        if record.kind in SENDING_OUT and _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
     return SettledActions(still_open, tuple(closed), tuple(failed), sent_out)
 

@@ -49,6 +49,23 @@ def test_a_preemption_counts_once_however_long_its_victim_takes_to_leave(known: 
     assert changed(LEAVES, STOP, sent_out) == changed(OUT, STOP, sent_out) == ()
 
 
+def test_what_could_not_be_saved_has_not_been_preempted(known: LeaseRecord) -> None:
+    (sent_out,) = changed(LEAVES, STOP, replace(known, preemptions=2))
+    assert sent_out.preemptions == 3
+    (stayed,) = changed(RUNS, STOP, sent_out)
+    assert (stayed.preempted_by, stayed.preemptions) == (None, 2)
+    returned = replace(STOP, id="return/1/1", kind=ActionKind.DEPLOY, preemption_id=None)
+    (back,) = changed(RUNS, returned, sent_out)
+    assert (back.preempted_by, back.preemptions) == (None, 3)
+
+
+def test_a_failed_stop_for_another_lease_does_not_undo_a_preemption(known: LeaseRecord) -> None:
+    (sent_out,) = changed(LEAVES, STOP, known)
+    for_another = replace(STOP, id="7@2/stop/1", preemption_id="7@2")
+    (back,) = changed(RUNS, for_another, sent_out)
+    assert (back.preempted_by, back.preemptions) == (None, 1)
+
+
 @pytest.mark.parametrize("code", [OVERRUN, CANCELLED])
 def test_what_had_its_time_or_is_cancelled_is_owed_no_return(code: str, known: LeaseRecord) -> None:
     ends = replace(STOP, id=f"{code}/1", preemption_id=None, reason_code=code)
