@@ -47,7 +47,7 @@ _SENTENCES = {
     DISPATCH_LIMIT: "{n} that take no more new VMs in this cycle",
     DATASTORE: "{n} without a system datastore with room",
     UNMONITORED: "{n} whose system datastores were never monitored",
-    NETWORK: "{n} without networks with free leases",
+    NETWORK: "{n} without networks with free leases for all its NICs",
 }
 
 # What its owner, or the administrator, can do about it.
@@ -62,7 +62,7 @@ _MENDS = {
     DISPATCH_LIMIT: "It is tried again in the next cycle.",
     DATASTORE: "Free space there, or change SCHED_DS_REQUIREMENTS.",
     UNMONITORED: "Wait until OpenNebula has measured them.",
-    NETWORK: "Free addresses there, or change the SCHED_REQUIREMENTS of its NICs.",
+    NETWORK: "Free addresses, or change the SCHED_REQUIREMENTS of its NICs: each may need a network of its own.",
 }
 
 # What time or a preemption can mend names the reason, else the furthest test that any host reached.
