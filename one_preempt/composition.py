@@ -347,8 +347,8 @@ def _empty_store() -> LeaseStore:
 
 def _copy_of_ledger(settings: Settings) -> LeaseStore:
     """The daemon's ledger in memory; empty where no database was made yet."""
-    from one_preempt.adapters.lease_store.database import DatabaseNotMade
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+    from one_preempt.adapters.lease_store.named_database import DatabaseNotMade
 
     try:
         with closing(open_made_store(settings)) as store:

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 from msgspec import inspect
 
-from one_preempt.adapters.lease_store.database import GATEWAY_LEDGER, LEASES, Purpose
+from one_preempt.adapters.lease_store.named_database import GATEWAY_LEDGER, LEASES, Purpose
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.configuration.settings import Settings, SettingsError, parse_settings
 from one_preempt.configuration.strict_yaml import load_strict_yaml

@@ -14,7 +14,7 @@ import pytest
 
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
-from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError
 from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon import Listeners

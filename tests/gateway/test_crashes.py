@@ -11,7 +11,7 @@ import pytest
 
 from one_preempt.adapters.daemon_socket import gateway_client
 from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
-from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.gateway.requests import RequestState

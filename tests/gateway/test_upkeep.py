@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
 from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone
 from one_preempt.configuration.doubts import doubts

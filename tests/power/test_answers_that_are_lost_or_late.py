@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
-from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState

@@ -8,19 +8,16 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store.database import (
-    BUSY_TIMEOUT_S,
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, open_engine, reading_engine
+from one_preempt.adapters.lease_store.database_failures import failures_in_words
+from one_preempt.adapters.lease_store.database_file import database_exists, prepare_file
+from one_preempt.adapters.lease_store.named_database import (
     DatabaseNotMade,
     LeaseStoreError,
     Purpose,
-    database_exists,
-    failures_in_words,
     is_sqlite,
     named,
-    open_engine,
     parsed_url,
-    prepare_file,
-    reading_engine,
 )
 from one_preempt.adapters.lease_store.schema import require_current, require_made
 from one_preempt.adapters.lease_store.writer_lock import WriterLock, take_writer_lock

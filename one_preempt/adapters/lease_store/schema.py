@@ -14,22 +14,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event, inspect, text
 
-from one_preempt.adapters.lease_store.database import (
-    BUSY_TIMEOUT_S,
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, open_engine, reading_engine, write_ahead
+from one_preempt.adapters.lease_store.database_failures import failures_in_words
+from one_preempt.adapters.lease_store.database_file import copy_file, prepare_file
+from one_preempt.adapters.lease_store.named_database import (
     LEASES,
     DatabaseNotMade,
     LeaseStoreError,
     NamedDatabase,
     Purpose,
-    copy_file,
-    failures_in_words,
     is_sqlite,
     named,
-    open_engine,
     parsed_url,
-    prepare_file,
-    reading_engine,
-    write_ahead,
 )
 from one_preempt.adapters.lease_store.writer_lock import schema_lock, take_writer_lock
 

@@ -9,8 +9,9 @@ import msgspec
 from sqlalchemy import Row, Select, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, GATEWAY_LEDGER
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S
 from one_preempt.adapters.lease_store.kept_database import KeptDatabase
+from one_preempt.adapters.lease_store.named_database import GATEWAY_LEDGER
 from one_preempt.adapters.lease_store.rows import UnreadableRow
 from one_preempt.adapters.lease_store.tables import gateway_balances, gateway_documents, gateway_requests
 from one_preempt.core.gateway.requests import BALANCE_DIGITS, UNSETTLED, GatewayRequest, RequestState

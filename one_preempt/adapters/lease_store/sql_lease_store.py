@@ -17,7 +17,7 @@ from one_preempt.adapters.lease_store import (
 )
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
-from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, LEASES
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S
 from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
     VICTIM_WINDOW_S,
@@ -26,6 +26,7 @@ from one_preempt.adapters.lease_store.intents import (
     unknown_action,
 )
 from one_preempt.adapters.lease_store.kept_database import KeptDatabase
+from one_preempt.adapters.lease_store.named_database import LEASES
 from one_preempt.adapters.lease_store.tables import (
     actions,
     attempts,

@@ -17,13 +17,8 @@ from typing import Protocol
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from one_preempt.adapters.lease_store.database import (
-    LeaseStoreError,
-    NamedDatabase,
-    Purpose,
-    open_own_file,
-    writing_mend,
-)
+from one_preempt.adapters.lease_store.database_file import open_own_file, writing_mend
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError, NamedDatabase, Purpose
 from one_preempt.ports import AnotherDaemonWrites
 
 LOCK_NAME = "one_preempt_writer"

@@ -10,7 +10,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.client import ask_daemon
-from one_preempt.adapters.lease_store.database import DatabaseNotMade
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport

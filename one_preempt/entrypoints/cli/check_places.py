@@ -14,7 +14,7 @@ from http.client import OK, HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError, is_sqlite, parsed_url
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError, is_sqlite, parsed_url
 from one_preempt.adapters.lease_store.writer_lock import holder_of_file_lock
 from one_preempt.bounded_io.http_deadline import answer_within
 from one_preempt.composition import make_instruments

@@ -49,7 +49,7 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
-    from one_preempt.adapters.lease_store.database import LeaseStoreError, parsed_url
+    from one_preempt.adapters.lease_store.named_database import LeaseStoreError, parsed_url
     from one_preempt.configuration.chosen_policies import policies
 
     settings = load_settings(config_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from one_preempt.adapters.lease_store.database import GATEWAY_LEDGER
+from one_preempt.adapters.lease_store.named_database import GATEWAY_LEDGER
 from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import config_option

@@ -8,7 +8,7 @@ from contextlib import closing
 from msgspec import Struct, field
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.adapters.lease_store.database import DatabaseNotMade
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade
 from one_preempt.composition import open_made_store
 from one_preempt.configuration.chosen_policies import power_rules
 from one_preempt.configuration.power_control_settings import Method

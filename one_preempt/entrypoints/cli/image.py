@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from one_preempt.adapters.lease_store.database import DatabaseNotMade
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade
 from one_preempt.adapters.opennebula.stored_images import StoredImages
 from one_preempt.composition import open_made_store, open_transport
 from one_preempt.configuration.settings import Settings, load_settings

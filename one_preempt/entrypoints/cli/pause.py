@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.adapters.lease_store.database import DatabaseNotMade, is_sqlite, name_of, parsed_url
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade, is_sqlite, name_of, parsed_url
 from one_preempt.composition import open_made_store
 from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.check_places import running_daemon

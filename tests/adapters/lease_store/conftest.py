@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
-from one_preempt.adapters.lease_store.database import open_engine, parsed_url
+from one_preempt.adapters.lease_store.database import open_engine
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.lease_store.named_database import parsed_url
 from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata

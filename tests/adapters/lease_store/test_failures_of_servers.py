@@ -9,14 +9,14 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 
 from one_preempt.adapters.lease_store import database as databases
-from one_preempt.adapters.lease_store.database import (
+from one_preempt.adapters.lease_store.database import open_engine
+from one_preempt.adapters.lease_store.database_failures import failures_in_words
+from one_preempt.adapters.lease_store.named_database import (
     GATEWAY_LEDGER,
     LEASES,
     LeaseStoreError,
     NamedDatabase,
     Purpose,
-    failures_in_words,
-    open_engine,
     parsed_url,
 )
 

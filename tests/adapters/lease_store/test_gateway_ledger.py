@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.adapters.lease_store.database import DatabaseNotMade, LeaseStoreError
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade, LeaseStoreError
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
 from one_preempt.core.gateway.requests import AttemptOutcome, GatewayRequest, RequestState, changed_balances

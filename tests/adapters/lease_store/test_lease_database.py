@@ -25,18 +25,11 @@ from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 from sqlalchemy.event import listen
 
-from one_preempt.adapters.lease_store import database as database_module
-from one_preempt.adapters.lease_store.database import (
-    LeaseStoreError,
-    NamedDatabase,
-    database_exists,
-    failures_in_words,
-    open_engine,
-    parsed_url,
-    prepare_file,
-    reading_engine,
-    write_ahead,
-)
+from one_preempt.adapters.lease_store import database_file
+from one_preempt.adapters.lease_store.database import open_engine, reading_engine, write_ahead
+from one_preempt.adapters.lease_store.database_failures import failures_in_words
+from one_preempt.adapters.lease_store.database_file import database_exists, prepare_file
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError, NamedDatabase, parsed_url
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
@@ -406,7 +399,7 @@ def test_where_the_file_system_is_read_only_the_mend_is_that_of_the_file_system(
         f_flag = os.ST_RDONLY
 
     mend = "mount it for writing, and where systemd starts the scheduler, name the folder in ReadWritePaths of its unit"
-    monkeypatch.setattr(database_module, "open_own_file", refuse)
+    monkeypatch.setattr(database_file, "open_own_file", refuse)
     assert refusal_of(f"sqlite:///{tmp_path}/leases.db").endswith(f"Read-only file system; {mend}")
     monkeypatch.setattr(os, "statvfs", lambda _folder: ReadOnly())
     with (
@@ -433,7 +426,7 @@ def test_where_the_disk_is_full_nobody_is_asked_who_owns_the_folder(
     def refuse(_path: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(database_module, "open_own_file", refuse)
+    monkeypatch.setattr(database_file, "open_own_file", refuse)
     assert refusal_of(f"sqlite:///{tmp_path}/leases.db").endswith("No space left on device; make room there")
 
 

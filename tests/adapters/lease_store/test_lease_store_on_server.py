@@ -15,7 +15,8 @@ from alembic.migration import MigrationContext
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError, open_engine, parsed_url
+from one_preempt.adapters.lease_store.database import open_engine
+from one_preempt.adapters.lease_store.named_database import LeaseStoreError, parsed_url
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from one_preempt.adapters.lease_store import database as databases
-from one_preempt.adapters.lease_store.database import DatabaseNotMade, LeaseStoreError, open_engine, parsed_url
+from one_preempt.adapters.lease_store.database import open_engine
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade, LeaseStoreError, parsed_url
 from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 

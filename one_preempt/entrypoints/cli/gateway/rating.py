@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.adapters.lease_store.database import DatabaseNotMade
+from one_preempt.adapters.lease_store.named_database import DatabaseNotMade
 from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.core.gateway.requests import GatewayRequest
 from one_preempt.core.gateway.shares import Allocation, Answer, NoShares, Question, ZoneLoad, asked

@@ -63,7 +63,7 @@ def _say_so(config_path: Path | None, unreadable: Path) -> None:
 
 def _database_file(settings: Settings) -> Path | None:
     """The file of the database; None where it is on a server."""
-    from one_preempt.adapters.lease_store.database import is_sqlite, parsed_url
+    from one_preempt.adapters.lease_store.named_database import is_sqlite, parsed_url
 
     url = parsed_url(settings.store.url)
     return Path(str(url.database)) if is_sqlite(url) else None
@@ -71,7 +71,7 @@ def _database_file(settings: Settings) -> Path | None:
 
 def _forbidden(path: Path, access: int) -> bool:
     """It, or a folder on the way to it, is closed to us; what is closed to everybody is broken instead."""
-    from one_preempt.adapters.lease_store.database import takes_no_writing
+    from one_preempt.adapters.lease_store.database_failures import takes_no_writing
 
     try:
         path.stat()
