@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHou
 from one_preempt.core.matching.expressions import owners_trials
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import ENERGY_POLICIES
@@ -604,21 +604,37 @@ def test_no_host_is_emptied_that_somebody_in_the_queue_cannot_do_without() -> No
     assert all(play.host_of(vm) is None for vm in gang)
 
 
-def test_what_moves_off_a_host_is_counted_where_it_will_be() -> None:
-    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
-    for host in range(2):
-        vm = play.submit(1, 'TYPE = "DC-MIGRATABLE"', external=True)
-        play.cloud.vm_deploy(play.user("oneadmin"), vm, host)
+def moved(leases_by_host: Sequence[int]) -> tuple[PowerPlay, Action]:
+    """So many leases that may move are on each host, and one host may be emptied: the first move."""
+    play = PowerPlay(hosts=len(leases_by_host), rules=replace(RULES, floor=len(leases_by_host) - 1))
+    for host, leases in enumerate(leases_by_host):
+        for _ in range(leases):
+            vm = play.submit(1, 'TYPE = "DC-MIGRATABLE"', external=True)
+            play.cloud.vm_deploy(play.user("oneadmin"), vm, host)
 
-    def moves() -> bool:
+    def moves() -> list[Action]:
         plan = play.reports[-1].plan if play.reports else None
-        return plan is not None and any(action.id.startswith("consolidate/") for action in plan.actions)
+        return [] if plan is None else [action for action in plan.actions if action.id.startswith("consolidate/")]
 
-    play.until(moves)
+    play.until(lambda: bool(moves()))
+    (move,) = moves()
+    return play, move
+
+
+@pytest.mark.parametrize(("leases_by_host", "emptied"), [((2, 1, 1), 1), ((1, 2, 1), 0)])
+def test_the_host_with_the_fewest_leases_is_emptied_and_of_equal_ones_the_first(
+    leases_by_host: tuple[int, ...], emptied: int
+) -> None:
+    play, move = moved(leases_by_host)
+    state = play.reports[-1].state
+    assert state is not None
+    assert state.snapshot.vms[move.vm_id].host_id == emptied
+
+
+def test_what_moves_off_a_host_is_counted_where_it_will_be() -> None:
+    play, move = moved((1, 1))
     report = play.reports[-1]
-    assert report.plan is not None
     assert report.state is not None
-    (move,) = (action for action in report.plan.actions if action.id.startswith("consolidate/"))
     memory = play.daemon.memory
     assert memory is not None
     assert memory.timeline is not None

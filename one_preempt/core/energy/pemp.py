@@ -13,7 +13,6 @@ from math import ceil, floor
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.core.energy.consolidation import can_spare
 from one_preempt.core.energy.fuzzy.engine import FuzzyEngine
 from one_preempt.core.energy.fuzzy.rule_base import ENGINE
 from one_preempt.core.energy.load import utilization, violation_risk
@@ -57,7 +56,8 @@ class PreemptionAware(Struct, frozen=True):
         nodes = question.nodes
         reserved = nodes.required_at_start + (question.nodes_asked if question.occasion in BINDING else 0)
         emptied = min(wished, len(question.emptiable.empty_s))
-        return emptied if can_spare(nodes.on, reserved, emptied) else 0
+        # Line 15: the nodes that are left cover what is scheduled for reservations.
+        return emptied if reserved <= nodes.on - emptied else 0
 
 
 POLICY = PreemptionAware()

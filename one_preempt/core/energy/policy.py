@@ -1,8 +1,7 @@
 """The question that an energy policy answers: where do the nodes come from, and which may go?
 
-A node is a host that can take one VM of the request. A live daemon counts the hosts that suit the request, from its
-slot table; a simulation of alike nodes counts them. Both pick the very hosts afterwards: for waking by
-`power_model.most_economical_first`, for emptying by `consolidation.nodes_to_empty`.
+A node is a host that can take one VM of the request. They are counted from the slot table, and the very hosts picked
+afterwards: for waking by `power_model.most_economical_first`, for emptying those with the fewest leases.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 
@@ -20,7 +20,7 @@ from one_preempt.core.phases.power.needed_hosts import NeededHosts, may_wait, st
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
-from one_preempt.core.phases.power.waking_times import may_sleep_until
+from one_preempt.core.phases.power.waking_times import first_starts_s, may_sleep_until
 from one_preempt.core.phases.queue.turns import NOT_LOOKED_AT, waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.room_wanted import RoomWanted
@@ -115,7 +115,7 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Room
         return
     asked = ask(draft, power, Occasion.IDLE, head(), unscheduled=unscheduled, put_off=put_off)
     count = min(power.rules.policy.decide(asked.question).switch_off, unscheduled)
-    promised = _first_starts_s(draft, late)
+    promised = first_starts_s(stay for lease_id in late for stay in draft.timeline.stays[lease_id])
     dearest_first = power.economical(rows)[::-1]
     if count <= 0:
         return
@@ -152,16 +152,6 @@ def _spared(draft: PlanDraft, power: PowerDraft, rows: Sequence[int], promised: 
             if in_turn is not None:
                 in_turn.let_sleep(row, promised[row])
             yield row
-
-
-def _first_starts_s(draft: PlanDraft, lease_ids: Iterable[int]) -> dict[int, int]:
-    """When the first of these leases starts on each host that it was promised, by row."""
-    found: dict[int, int] = {}
-    for lease_id in lease_ids:
-        for stay in draft.timeline.stays[lease_id]:
-            for row in stay.host_rows:
-                found[row] = min(found.get(row, stay.start_s), stay.start_s)
-    return found
 
 
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:

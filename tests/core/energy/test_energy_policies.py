@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from one_preempt.core import energy
 from one_preempt.core.energy import always_on, gesp, look_ahead, pemp, sesp
-from one_preempt.core.energy.consolidation import nodes_to_empty
 from one_preempt.core.energy.fuzzy.engine import FuzzyEngine, Rule, TriangularSet
 from one_preempt.core.energy.load import utilization, violation_risk
 from one_preempt.core.energy.policy import (
@@ -265,12 +264,3 @@ def test_look_ahead_empties_nodes_up_to_the_first_that_is_not_worth_it() -> None
     hour_mj = HOUR_S * 117_000
     nodes = [(HOUR_S, 0), (HOUR_S, hour_mj - 1), (HOUR_S, hour_mj), (HOUR_S, 0)]
     assert look_ahead.POLICY.decide(a_question(Occasion.PERIODIC, emptiable_nodes=nodes)).consolidate == 2
-
-
-# -- consolidation ---------------------------------------------------------------------------------------
-
-
-def test_the_nodes_with_the_fewest_leases_are_emptied_and_ties_go_by_id() -> None:
-    leases = [(7, 2), (3, 1), (9, 0), (5, 1), (1, 4)]
-    assert nodes_to_empty(leases, 3) == nodes_to_empty(reversed(leases), 3) == (9, 3, 5)
-    assert nodes_to_empty(leases, 99) == (9, 3, 5, 7, 1)

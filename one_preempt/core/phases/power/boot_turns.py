@@ -19,7 +19,7 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.power.waking_times import TURN_S, latest_wakings
+from one_preempt.core.phases.power.waking_times import TURN_S, first_starts_s, latest_wakings
 
 
 def turns_bind(power: PowerDraft, more: int = 0) -> bool:
@@ -95,12 +95,7 @@ def boot_s(power: PowerDraft, row: int) -> int:
 
 def sleeping_starts_s(power: PowerDraft, stays: Iterable[Stay]) -> dict[int, int]:
     """When the first of these stays begins on each host that sleeps and is not woken yet, by row."""
-    found: dict[int, int] = {}
-    asleep = set(np.flatnonzero(power.asleep & ~power.columns.booting).tolist())
-    for stay in stays:
-        for row in asleep.intersection(stay.host_rows):
-            found[row] = min(found.get(row, stay.start_s), stay.start_s)
-    return found
+    return first_starts_s(stays, set(np.flatnonzero(power.asleep & ~power.columns.booting).tolist()))
 
 
 def _free_from_s(power: PowerDraft) -> list[int]:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from one_preempt.core.energy.consolidation import nodes_to_empty
 from one_preempt.core.energy.policy import EmptiableNodes
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
@@ -62,8 +61,8 @@ def emptiable_hosts(draft: PlanDraft, power: PowerDraft) -> Emptiable:
             found[row] = tuple(movable[vm_id] for vm_id in vm_ids)
     reserved = reserved_only(draft, power)
     found |= dict.fromkeys(reserved, ())
-    leases = ((row, len(moving) + len(reserved.get(row, ()))) for row, moving in found.items())
-    order = nodes_to_empty(leases, len(found))
+    # Those with the fewest leases first (PEMP12 section III-B).
+    order = tuple(sorted(found, key=lambda row: (len(found[row]) + len(reserved.get(row, ())), row)))
     ends = [_empty_s(draft, found[row], reserved.get(row, ())) for row in order]
     energy = [_energy_mj(draft, power, row, found[row]) for row in order]
     nodes = EmptiableNodes(np.array(ends, dtype=np.int64), np.array(energy, dtype=np.int64))

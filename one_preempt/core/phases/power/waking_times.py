@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from heapq import heappop, heappush
 from types import MappingProxyType
 
@@ -45,7 +45,7 @@ def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease])
 
 def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -> dict[int, Waking]:
     brought_s = {} if draft.images is None else receiving_rows(draft, draft.images)
-    return latest_wakings(draft, power, _first_starts_s(power.boots_s, firsts), power.boots_s, power.now_s, brought_s)
+    return latest_wakings(draft, power, first_starts_s(firsts, power.boots_s), power.boots_s, power.now_s, brought_s)
 
 
 def latest_wakings(
@@ -77,12 +77,13 @@ def latest_wakings(
     return found
 
 
-def _first_starts_s(boots_s: Mapping[int, int], firsts: Iterable[Stay]) -> dict[int, int]:
+def first_starts_s(stays: Iterable[Stay], among: Container[int] | None = None) -> dict[int, int]:
+    """When the first of these stays begins on each host, by row; None: on any, else on those `among` these rows."""
     found: dict[int, int] = {}
-    for stay in firsts:
+    for stay in stays:
         for row in stay.host_rows:
-            if row in boots_s and found.get(row, stay.start_s) >= stay.start_s:
-                found[row] = stay.start_s
+            if among is None or row in among:
+                found[row] = min(found.get(row, stay.start_s), stay.start_s)
     return found
 
 
