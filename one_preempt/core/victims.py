@@ -187,8 +187,13 @@ def _why_spared(
     kind = why_never(vm, lease, rules)
     if kind or vm.is_at_rest:
         return kind
-    spared_until_s = history.running_start_at_s + undisturbed_s(lease, limits)
+    spared_until_s = runs_since_s(lease, history.running_start_at_s) + undisturbed_s(lease, limits)
     return "" if state.now_s >= spared_until_s else "running for too short a time"
+
+
+def runs_since_s(lease: Lease, running_start_at_s: int) -> int:
+    """Since when a VM of it runs: RSTIME is only when its hypervisor began to boot it, or to read its memory back."""
+    return max(running_start_at_s, lease.run_began_at_s or 0)
 
 
 def undisturbed_s(lease: Lease, limits: PreemptionLimits) -> int:

@@ -13,7 +13,7 @@ from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.memory.remembered_leavers import InTheWay
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.overhead.planning import Leaver, leave_in_turns_s, leave_lanes_s, leave_s
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
@@ -21,11 +21,12 @@ from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, taken_by, there_at
 from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
 from one_preempt.core.queue_turn import Turn
-from one_preempt.core.victims import undisturbed_s
+from one_preempt.core.victims import runs_since_s, undisturbed_s
 
 Leaving = Sequence[Leaver]
 # What is left of a host, by the instant from which on it is so; such an instant; and what a VM takes there.
 _Part = tuple[dict[int, list[int]], int, Sequence[int]]
+_NOT_YET = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 _SHUT_DOWN = frozenset({PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY})
 
 
@@ -304,10 +305,18 @@ def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
     state, limits = draft.state, draft.policies.limits
     # The VMs of a gang mostly began together.
     began = {(state.lease_of_vm[vm.id], vm.history[-1].running_start_at_s) for vm, _ in leaving if not vm.is_at_rest}
+    leases = [(state.leases[lease_id], at_s) for lease_id, at_s in began]
     return max(
-        [(at_s or state.now_s) + undisturbed_s(state.leases[lease_id], limits) for lease_id, at_s in began],
+        [_runs_since_s(draft, lease, at_s) + undisturbed_s(lease, limits) for lease, at_s in leases],
         default=state.now_s,
     )
+
+
+def _runs_since_s(draft: PlanDraft, lease: Lease, running_start_at_s: int) -> int:
+    """Since when a VM of it runs; what boots, or is read back, has not begun to."""
+    if not running_start_at_s or (lease.run_began_at_s is None and lease.state in _NOT_YET):
+        return draft.state.now_s
+    return runs_since_s(lease, running_start_at_s)
 
 
 def _largest_first(one: GivingWay) -> tuple[int, int, int]:
