@@ -197,9 +197,14 @@ def _no_room(draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int
     if unsuited is not None:
         return unsuited
     first_s = _first_start_s(draft, lease, demand, start_at_s, whole_s)
-    could = "" if first_s is None else f"; the first possible one is {utc_text(first_s)}"
+    could = _closed(draft) if first_s is None else f"; the first possible one is {utc_text(first_s)}"
     count = f"its {len(lease.vm_ids)} VMs" if len(lease.vm_ids) > 1 else "it"
     return Reason("reservation-no-room", f"there is no room for {count} from {start} on{could}")
+
+
+def _closed(draft: PlanDraft) -> str:
+    """No host takes VMs now, which may be over long before the time that is asked for: a later wish may be granted."""
+    return "" if draft.state.hosts.accepts_vms.any() else ", as no host is enabled and monitored now"
 
 
 def _why_unsuited(draft: PlanDraft, vms: Sequence[VirtualMachine], when: str) -> Reason | None:
@@ -246,5 +251,6 @@ def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     unsuited = None if gang_demand(draft, vms).allowed.any() else _why_unsuited(draft, vms, "until its DEADLINE")
     return unsuited or Reason(
         "deadline-no-room",
-        f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}: ask for a later one, or for less",
+        f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}{_closed(draft)}: "
+        "ask for a later one, or for less",
     )
