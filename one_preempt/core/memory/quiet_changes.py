@@ -67,7 +67,7 @@ def quiet_changes(
     if not (learned and policies.learns_overheads) and _only_refuses(state, plan, memory):
         refused = [state.leases[given.lease_id].vm_ids for given in plan.verdicts]
         return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
-    if _is_busy(state, plan):
+    if state.actions or state.failed_actions or plan.verdicts or _is_under_way(state, plan):
         return NOTHING_QUIET
     if [action for action in plan.actions if action.kind is not _DEPLOY or action.after]:
         return NOTHING_QUIET
@@ -107,9 +107,7 @@ def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bo
     if not plan.verdicts:
         # Asked after every plan.
         return False
-    decided = (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.power_steps)
-    before = (state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids)
-    if any((*decided, *before, plan.power_sequences, state.power.sequences)):
+    if plan.actions or plan.bookings or _is_under_way(state, plan):
         return False
     vms, now_s = state.snapshot.vms, state.now_s
     if any(observe_action(one, vms.get(one.vm_id), now_s) is Progress.TO_ISSUE for one in state.actions.values()):
@@ -129,22 +127,11 @@ def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bo
     )
 
 
-def _is_busy(state: ClusterState, plan: Plan) -> bool:
-    """Something is under way, or was refused lately."""
-    return bool(
-        state.actions
-        or state.failed_actions
-        or state.preemptions
-        or state.half_seen_leases
-        or state.snapshot.unreadable_vm_ids
-        or plan.preemptions
-        or plan.ended_preemptions
-        or plan.advised
-        or plan.verdicts
-        or plan.power_steps
-        or plan.power_sequences
-        or state.power.sequences
-    )
+def _is_under_way(state: ClusterState, plan: Plan) -> bool:
+    """Somebody leaves for others, a host's power is changed, or not all that there is could be read."""
+    decided = (plan.preemptions, plan.ended_preemptions, plan.advised, plan.power_steps, plan.power_sequences)
+    before = (state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids, state.power.sequences)
+    return any((*decided, *before))
 
 
 def _asks_for_more(policies: Policies) -> bool:
