@@ -108,12 +108,12 @@ def test_the_recount_looks_at_each_promise_a_few_times_however_many_images_are_r
         }
     )
     assert len(decided.plan.image_orders) == WISHES
-    places, looked_at = image_rules._places, list[int]()
+    places, looked_at = image_rules._promised_places, list[int]()
 
     def counted(recount: Any, lease: Lease) -> Any:
         looked_at.append(lease.id)
         return places(recount, lease)
 
-    monkeypatch.setattr(image_rules, "_places", counted)
+    monkeypatch.setattr(image_rules, "_promised_places", counted)
     assert verify(decided.state, decided.plan) == ()
     assert len(looked_at) <= 4 * WISHES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from math import ceil
 
 from one_preempt.core.model.host import HostState
@@ -10,13 +10,16 @@ from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, Tr
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
-from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachine, VmState
 from one_preempt.core.verify.lease_over_time import has_start_promised, recorded, slots
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 _ON = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
 _MEGABITS_PER_MIB = 8 * 1.048576
+
+# A VM, the host on which it starts, and when.
+_Starting = tuple[VirtualMachine, int, int]
 
 
 def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
@@ -58,7 +61,7 @@ def _each_is_ahead_of_a_start(recount: Recount) -> Iterator[Violation]:
             start_s
             for lease_id in order.lease_ids
             if (lease := recount.leases.get(lease_id)) is not None and lease.state is LeaseState.WAITING
-            for vm, host_id, start_s in _expected_places(recount, lease)
+            for vm, host_id, start_s in _places(recount, lease, recorded(recount, lease, planned=True))
             if host_id == order.host_id and _is_made_from(vm, order)
         ]
         first_s = max(order.due_at_s, now_s)
@@ -68,16 +71,6 @@ def _each_is_ahead_of_a_start(recount: Recount) -> Iterator[Violation]:
             yield Violation("image-late", f"{order.id} ends at {order.due_at_s}, when all it is for have started")
 
 
-def _expected_places(recount: Recount, lease: Lease) -> Iterator[tuple[VirtualMachine, int, int]]:
-    """Each VM with the host that it is promised first, by the queue or firmly, and when it may start there."""
-    known = recorded(recount, lease, planned=True)
-    ahead = [one for one in known if one.start_at_s > recount.state.now_s and len(one.host_ids) == len(lease.vm_ids)]
-    if ahead:
-        first = min(ahead, key=lambda one: one.start_at_s)
-        for vm_id, host_id in zip(lease.vm_ids, first.host_ids, strict=True):
-            yield recount.vms[vm_id], host_id, first.start_at_s
-
-
 def _none_ahead_takes_what_was_promised(recount: Recount) -> Iterator[Violation]:
     """With it there is time enough on the link for all images that starts need, where there was without it."""
     ahead = [order for order in _brought(recount) if order.needed_at_s is None and not _is_under_way(recount, order)]
@@ -85,8 +78,8 @@ def _none_ahead_takes_what_was_promised(recount: Recount) -> Iterator[Violation]
     if not ahead or bounds is None:
         return
     # What comes now is not lacking then; whoever's transfer has failed may have been left to oned.
-    coming = {(order.image_id, order.host_id) for order in ahead}
-    coming |= {(one.order.image_id, one.order.host_id) for one in _failed(recount)}
+    coming = {order.place for order in ahead}
+    coming |= {one.order.place for one in _failed(recount)}
     lacking = {place: needed for place, needed in _lacking(recount, set()).items() if place not in coming}
     takes_s = sum(_least_s(recount, order.size_mib) for order in ahead)
     if not _all_could_be_in_time(recount, set(), coming):
@@ -130,8 +123,7 @@ def _pools_are_not_exceeded(recount: Recount) -> Iterator[Violation]:
         return
     begun = [order for order in _brought(recount) if order.id not in {one.id for one in _under_way(recount)}]
     for host_id in sorted({order.host_id for order in begun}):
-        pool = recount.state.images.held.get(host_id)
-        sizes = {one.image_id: one.size_mib for one in (pool.images if pool is not None else ())}
+        sizes = {one.image_id: one.size_mib for one in recount.state.images.images_on(host_id)}
         sizes.update(
             {one.order.image_id: one.order.size_mib for one in _under_way(recount) if one.order.host_id == host_id}
         )
@@ -218,7 +210,7 @@ def _lacking(
     Of those who were not `accepted` by this plan only what surely has its time of the link; or all that `perhaps` has.
     """
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    coming = {(one.order.image_id, one.order.host_id) for one in _under_way(recount)}
+    coming = {one.order.place for one in _under_way(recount)}
     made_for: dict[int, list[Preemption]] = {}
     for preemption in recount.preemptions.values():
         made_for.setdefault(preemption.preemptor_lease_id, []).append(preemption)
@@ -228,16 +220,10 @@ def _lacking(
             continue
         if lease_id in made_for and not perhaps:
             continue
-        places = list(_places(recount, lease))
-        start_s = min((start_s for _, _, start_s in places), default=None)
-        if start_s is not None:
-            placed = [one for preemption in made_for.get(lease_id, ()) for one in preemption.placements]
-            places += [(recount.vms[one.vm_id], one.host_id, start_s) for one in placed if one.vm_id in recount.vms]
-        for vm, host_id, needed_s in places:
+        for vm, host_id, needed_s in _places_made(recount, lease, made_for.get(lease_id, ())):
             if not (perhaps or lease_id in accepted or _is_on(recount, host_id)):
                 continue
-            pool = recount.state.images.held.get(host_id)
-            held = {one.image_id for one in (pool.images if pool is not None else ())}
+            held = {one.image_id for one in recount.state.images.images_on(host_id)}
             for image_id, size_mib in _copied_images(recount, vm, host_id):
                 place = image_id, host_id
                 if image_id not in held and place not in coming:
@@ -254,7 +240,7 @@ def _starting_by_host(recount: Recount) -> dict[int, list[tuple[Lease, VirtualMa
     for lease_id in sorted(recount.state.reservations.keys() | recount.booking_by_lease.keys()):
         lease = recount.leases.get(lease_id)
         if lease is not None and _waits_for_its_start(recount, lease):
-            for vm, host_id, _ in _places(recount, lease):
+            for vm, host_id, _ in _promised_places(recount, lease):
                 found.setdefault(host_id, []).append((lease, vm))
     return found
 
@@ -282,28 +268,45 @@ def _waits_for_its_start(recount: Recount, lease: Lease) -> bool:
     return lease.state is LeaseState.WAITING and has_start_promised(recount, lease)
 
 
-def _places(recount: Recount, lease: Lease) -> Iterator[tuple[VirtualMachine, int, int]]:
-    """Each VM with the host that it is promised first, and when it starts there."""
-    ahead = [one for one in slots(recount, lease, planned=True) if one.start_at_s > recount.state.now_s]
-    if ahead:
-        first = min(ahead, key=lambda one: one.start_at_s)
-        for vm_id, host_id in zip(lease.vm_ids, first.host_ids, strict=True):
-            yield recount.vms[vm_id], host_id, first.start_at_s
+def _promised_places(recount: Recount, lease: Lease) -> list[_Starting]:
+    """Each VM with the host that it is firmly promised first, and when it starts there."""
+    return _places(recount, lease, slots(recount, lease, planned=True))
 
 
-def _copied_images(recount: Recount, vm: VirtualMachine, host_id: int) -> dict[tuple[int, int], None]:
+def _places(recount: Recount, lease: Lease, known: Iterable[Reservation]) -> list[_Starting]:
+    """Each VM with the host that it has in the first of these reservations to come, and when it may start there."""
+    now_s = recount.state.now_s
+    ahead = [one for one in known if one.start_at_s > now_s and len(one.host_ids) == len(lease.vm_ids)]
+    if not ahead:
+        return []
+    first = min(ahead, key=lambda one: one.start_at_s)
+    vms = [recount.vms[vm_id] for vm_id in lease.vm_ids]
+    return [(vm, host_id, first.start_at_s) for vm, host_id in zip(vms, first.host_ids, strict=True)]
+
+
+def _places_made(recount: Recount, lease: Lease, made_for: Iterable[Preemption]) -> list[_Starting]:
+    """The same, with the hosts on which others leave for it."""
+    promised = _promised_places(recount, lease)
+    if not promised:
+        return []
+    start_s = promised[0][2]
+    placed = [one for preemption in made_for for one in preemption.placements if one.vm_id in recount.vms]
+    return [*promised, *((recount.vms[one.vm_id], one.host_id, start_s) for one in placed)]
+
+
+def _copied_images(recount: Recount, vm: VirtualMachine, host_id: int) -> list[tuple[int, int]]:
     """The images that have to be on a host for a VM, with their MiB."""
     host = recount.hosts.get(host_id)
     if host is None or vm.state not in (VmState.PENDING, VmState.HOLD):
-        return {}
+        return []
     for store in recount.state.snapshot.datastores.values():
         if store.type == DatastoreType.SYSTEM and store.shared and host.cluster_id in store.cluster_ids:
-            return {}
-    return {
-        (disk.image_id, disk.image_size_mib or disk.size_mib): None
+            return []
+    return [
+        (disk.image_id, disk.image_size_mib or disk.size_mib)
         for disk in vm.disks
         if disk.image_id is not None and disk.clone and disk.clone_target == "SYSTEM" and _is_brought(recount, disk)
-    }
+    ]
 
 
 def _is_brought(recount: Recount, disk: Disk) -> bool:
