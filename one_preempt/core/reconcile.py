@@ -32,8 +32,8 @@ from one_preempt.core.reconciliation.reused_vm_ids import (
     said_of,
     without,
 )
-from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
-from one_preempt.core.reconciliation.watch import Watch
+from one_preempt.core.reconciliation.settled_actions import SettledActions, settle_actions
+from one_preempt.core.reconciliation.watch import NOTHING_HEARD, Watch
 
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
@@ -68,7 +68,7 @@ def reconcile(
         others = reconcile(snapshot, without(ledger, mistaken), rules, now_s, last_at_s, heard)
         return _with_ended(others, mistaken, actions_on_other_vms(ledger, mistaken, now_s), now_s)
     watch = Watch(now_s, last_at_s, heard, ledger.vm_states)
-    settled = settle_actions(snapshot, ledger, now_s, heard)
+    settled = settle_actions(snapshot, ledger.open_actions, watch)
     found = find_leases(snapshot, ledger, rules, watch, concerned, settled)
     known = known_leases(concerned, ledger, found.leases, found.records)
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
@@ -77,7 +77,7 @@ def reconcile(
         admitted=found.admitted,
         updated=found.updated,
         closed_actions=settled.closed,
-        transitions=_transitions(snapshot, ledger, found.records, watch),
+        transitions=_transitions(snapshot, found.records, watch),
         host_capacities=_host_capacities(hosts, rows, ledger, now_s),
         observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
@@ -116,12 +116,10 @@ def _with_ended(
     return Reconciliation(state, changes)
 
 
-def _transitions(
-    snapshot: PoolSnapshot, ledger: Ledger, records: Mapping[int, LeaseRecord], watch: Watch
-) -> tuple[Transition, ...]:
+def _transitions(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord], watch: Watch) -> tuple[Transition, ...]:
     """State changes of VMs of recorded leases since they were last logged; a VM that is gone counts as DONE."""
     found = []
-    vms, states_before, unreadable = snapshot.vms, ledger.vm_states, snapshot.unreadable_vm_ids
+    vms, states_before, unreadable = snapshot.vms, watch.states_before, snapshot.unreadable_vm_ids
     now_s, reached_s = watch.now_s, watch.between_looks
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:

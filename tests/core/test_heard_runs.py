@@ -68,11 +68,13 @@ def test_a_start_has_succeeded_of_what_was_heard_to_run_and_is_gone() -> None:
         "deploy/1/0", ActionKind.DEPLOY, 1, 1, None, 0, 0, "fits", "has room", NOW_S, attempts=1,
         outcome=Outcome.ACCEPTED, outcome_at_s=NOW_S,
     )  # fmt: skip
-    ledger = Ledger(open_actions={started.id: started})
     snapshot = cluster([], [waiting(2)]).snapshot
-    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S).closed] == [False]
-    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, "BOOT"): NOW_S}).closed] == [False]
-    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, RUNS): NOW_S}).closed] == [True]
+
+    def succeeded(heard: dict[tuple[int, str], int]) -> list[bool | None]:
+        settled = settle_actions(snapshot, {started.id: started}, Watch(LOOKED_S, heard=heard))
+        return [one.succeeded for one in settled.closed]
+
+    assert (succeeded({}), succeeded({(1, "BOOT"): NOW_S}), succeeded({(1, RUNS): NOW_S})) == ([False], [False], [True])
 
 
 def test_a_run_that_began_in_the_future_by_a_clock_set_back_counts_from_now() -> None:

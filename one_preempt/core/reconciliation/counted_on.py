@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.reconciliation.promised_room import PromisedRoom, is_to_come
 
 
@@ -33,9 +32,6 @@ class CountedOn:
             self._later = PromisedRoom(self._snapshot, self._ledger, self._now_s)
         return self._later.taken_from_s(lease_id)
 
-    def _is_to_come(self, one: Reservation) -> bool:
-        return is_to_come(one, self._now_s)
-
     def _victims(self) -> frozenset[int]:
         return frozenset(victim.lease_id for one in self._ledger.preemptions for victim in one.preemption.victims)
 
@@ -44,7 +40,7 @@ class CountedOn:
             host_id
             for reservations in self._ledger.reservations.values()
             for one in reservations
-            if self._is_to_come(one)
+            if is_to_come(one, self._now_s)
             for host_id in one.host_ids
         }
         if not reserved:

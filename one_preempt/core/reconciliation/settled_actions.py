@@ -8,18 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.ledger import ActionRecord, Ledger
+from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import NOTHING_DONE
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.observation import LEAVING_KINDS, Progress, observe_action
+from one_preempt.core.reconciliation.watch import Watch
 
 # What is stopped because it outlived its DURATION has had its time: it is owed no return.
 OVERRUN = "overrun"
 # What an administrator cancels makes room for nobody.
 CANCELLED = "cancelled"
-NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
 _DONE, _DEPLOY = Progress.DONE, ActionKind.DEPLOY
 SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
@@ -38,28 +38,25 @@ class SettledActions(Struct, frozen=True):
 NOTHING_SETTLED = SettledActions({}, (), (), {})
 
 
-def settle_actions(
-    snapshot: PoolSnapshot, ledger: Ledger, now_s: int, heard: Mapping[tuple[int, str], int] = NOTHING_HEARD
-) -> SettledActions:
+def settle_actions(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], watch: Watch) -> SettledActions:
     """Close what is seen as done or failed. About VMs that cannot be read nothing is concluded.
 
-    A start is done, too, of a VM that is gone by now and was `heard` to run: by id and name of the state.
+    A start is done, too, of a VM that is gone by now and was heard to run.
     """
-    if not ledger.open_actions:
+    if not actions:
         return NOTHING_SETTLED
     still_open: dict[str, ActionRecord] = {}
     closed: list[ActionRecord] = []
     failed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
-    vms, unreadable, states_before = snapshot.vms, snapshot.unreadable_vm_ids, ledger.vm_states
-    for action_id in sorted(ledger.open_actions):
-        record = ledger.open_actions[action_id]
+    vms, unreadable, now_s = snapshot.vms, snapshot.unreadable_vm_ids, watch.now_s
+    for action_id, record in sorted(actions.items()):
         if record.vm_id in unreadable:
             still_open[action_id] = record
             continue
         vm = vms.get(record.vm_id)
-        progress = observe_action(record, vm, now_s, states_before.get(record.vm_id, ""))
-        if vm is None and record.kind is _DEPLOY and (record.vm_id, _RUNNING) in heard:
+        progress = observe_action(record, vm, now_s, watch.states_before.get(record.vm_id, ""))
+        if vm is None and record.kind is _DEPLOY and (record.vm_id, _RUNNING) in watch.heard:
             progress = _DONE
         if progress is _DONE:
             closed.append(replace(record, closed_at_s=now_s, succeeded=True))

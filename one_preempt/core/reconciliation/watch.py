@@ -19,6 +19,7 @@ SHARP_PART = 10
 
 _ACTIVE, _RUNS, _RUNNING = VmState.ACTIVE, LcmState.RUNNING, LcmState.RUNNING.name
 _DONE = VmState.DONE.name
+NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 
 
 class Watch(Struct, frozen=True):
@@ -29,7 +30,7 @@ class Watch(Struct, frozen=True):
 
     now_s: int
     last_at_s: int | None = None
-    heard: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    heard: Mapping[tuple[int, str], int] = NOTHING_HEARD
     states_before: Mapping[int, str] = field(default_factory=dict)
 
     @property
