@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from one_preempt.core.matching import datastores, networks
 from one_preempt.core.matching.expressions import known_expressions as expressions
 from one_preempt.core.matching.expressions.known_expressions import Expressions
+from one_preempt.core.matching.expressions.rank import parse_rank
+from one_preempt.core.matching.expressions.requirements import parse_requirement
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import Nic
 from tests.core.matching.small_cloud import cloud, host, matchmaker, network, vm
@@ -17,8 +19,9 @@ def test_expressions_that_were_read_do_not_pile_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(expressions, "MOST_CHARACTERS", 1000)
     known = Expressions()
     for number in range(500):
-        assert known.requirement("SCHED_REQUIREMENTS", f"ID = {number:010}").text == f"ID = {number:010}"
-        assert known.rank(f"ID * {number:010}").text == f"ID * {number:010}"
+        required, rank = f"ID = {number:010}", f"ID * {number:010}"
+        assert known.requirement("SCHED_REQUIREMENTS", required) == parse_requirement(required)
+        assert known.rank(rank) == parse_rank(rank)
         assert "cannot be read" in known.rank_problem("SCHED_RANK", f"ID ID {number:010}", uid=5)
         held = [*known._requirements, *known._ranks]
         assert sum(map(len, held)) <= 1000

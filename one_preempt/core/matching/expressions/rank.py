@@ -31,7 +31,6 @@ _PRECEDENCE = {"+": 1, "-": 1, _NEGATE: 1, "*": 2, "/": 2}
 class Rank(Struct, frozen=True):
     """A rank that was read; `program` is its postfix form: numbers, names and operators."""
 
-    text: str
     program: tuple[tuple[TokenKind, str | float], ...]
 
     def scores(self, table: AttributeTable) -> npt.NDArray[np.int64]:
@@ -91,7 +90,7 @@ class _Parser:
             first = False
             read = self._read_operand if operand_expected else self._read_operator
             operand_expected = read(token)
-        return Rank(self._text, tuple(self._program))
+        return Rank(tuple(self._program))
 
     def _read_operand(self, token: Token) -> bool:
         """Take an operand, or what may stand before one; True while one is still expected."""

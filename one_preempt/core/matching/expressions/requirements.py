@@ -18,11 +18,9 @@ from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import (
     HOST_LAYOUT,
-    Attributes,
     AttributeTable,
     BoolArray,
     Column,
-    Layout,
 )
 from one_preempt.core.matching.expressions.column_texts import COMPARISON_TRIALS
 from one_preempt.core.matching.expressions.glob import Glob, compile_glob
@@ -117,13 +115,7 @@ class Comparison(Struct, frozen=True):
 class Requirement(Struct, frozen=True):
     """A requirement that was read; `program` is its postfix form: comparisons and "&", "|", "!"."""
 
-    text: str
     program: tuple[Comparison | str, ...]
-
-    @property
-    def follows_current_vms(self) -> bool:
-        """Does the answer change when VMs are placed?"""
-        return any(isinstance(step, Comparison) and step.name == CURRENT_VMS for step in self.program)
 
     def pattern_trials(self, table: AttributeTable) -> int:
         """What its patterns take on this table, if none of them was tried before."""
@@ -141,10 +133,6 @@ class Requirement(Struct, frozen=True):
                 right, left = stack.pop(), stack.pop()
                 stack.append(left & right if step == "&" else left | right)
         return stack.pop() if stack else np.ones(len(table), dtype=np.bool_)
-
-    def matches(self, attributes: Attributes, layout: Layout = HOST_LAYOUT) -> bool:
-        """Does one object with these attributes, by path below its root element, meet it?"""
-        return bool(self.mask(AttributeTable(layout, [attributes]))[0])
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -164,7 +152,6 @@ class _Parser:
     """Turns tokens into the postfix program."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._tokens = tokenize(text)
         self._token = next(self._tokens)
         self._program: list[Comparison | str] = []
@@ -178,7 +165,7 @@ class _Parser:
             while self._operator_follows():
                 self._levels[-1].operator = self._advance().text
                 self._read_operand()
-        return Requirement(self._text, tuple(self._program))
+        return Requirement(tuple(self._program))
 
     def _read_operand(self) -> None:
         """Read negations and opening parentheses up to and including a comparison."""
