@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,7 +32,8 @@ from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.enactment.action_enactment import ActionEnactment
 from one_preempt.enactment.power_enactment import PowerResults
-from one_preempt.ports import CallResult, CloudUnavailable
+from one_preempt.leadership import Leadership
+from one_preempt.ports import CallResult
 from one_preempt.surroundings import Surroundings
 
 WITHDRAWN = "WITHDRAWN"
@@ -41,9 +41,7 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
-_LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
-Told = TypeVar("Told")
 
 
 class CycleReport(Struct, frozen=True):
@@ -87,13 +85,14 @@ class SchedulingCycle:
         verification: Verification = Verification.FULL,
     ) -> None:
         """`keep_log_s`: how long the logs go back; None keeps all."""
-        self._reader, self._store, self._enactor = around.reader, around.store, around.enactor
+        self._reader, self._store = around.reader, around.store
+        let_go = [one.step_down for one in (around.power, around.images) if one is not None]
+        self._leadership = Leadership(around.reader, around.store, let_go, acts=around.enactor is not None)
         self._enactment = (
-            ActionEnactment(around.enactor, around.gangs, around.store, around.clock, self._still_leads)
+            ActionEnactment(around.enactor, around.gangs, around.store, around.clock, self._leadership.is_still_here)
             if around.enactor is not None
             else None
         )
-        self._silence: CloudUnavailable | None = None
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder = around.power, around.recorder
         self._images = around.images
@@ -117,18 +116,17 @@ class SchedulingCycle:
         # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
-        self._silence = None
         self._leaps.look(self._clock.now_s())
         instants = self._events.take_instants() if self._events is not None else {}
         # A front-end that follows hands every reading on to the one that leads: it is asked for that alone.
-        if self._enactor is not None and not _leads(told := self._told_or_step_down(self._reader.read_raft_state)):
-            return self._stand_by(told)
-        snapshot = self._told_or_step_down(self._reader.read)
-        if not self._is_to_schedule(snapshot.raft_state):
+        if (following := self._leadership.begin_cycle()) is not None:
+            return self._stand_by(following)
+        snapshot = self._leadership.told(self._reader.read)
+        if self._leadership.is_elsewhere(snapshot.raft_state):
             return self._stand_by(snapshot.raft_state)
         if self._clock_ahead_s is not None:
             self._leaps.compare(self._clock_ahead_s())
-        self._become_the_writer()
+        self._leadership.take_up()
         reconciled = self._reconcile(snapshot, instants, last, memory)
         state = reconciled.state
         policies = self._leaps.policies_at(state.now_s)
@@ -150,12 +148,15 @@ class SchedulingCycle:
         self._withdraw_unwanted(state, plan)
         self._record_as_intended(plan)
         results = self._enactment.enact(plan, state) if self._enactment is not None else []
-        powered = self._power.enact(plan, self._still_leads) if self._power is not None else ()
-        ordered = self._images.enact(plan, self._still_leads) if self._images is not None else ()
+        still_leads = self._leadership.is_still_here
+        powered = self._power.enact(plan, still_leads) if self._power is not None else ()
+        ordered = self._images.enact(plan, still_leads) if self._images is not None else ()
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state)
-        self._end_where_oned_is_silent(was_called=bool(results or powered))
+        if self._leadership.is_lost_in_silence:
+            self._last = self._memory = None
+        self._leadership.step_down_in_silence(was_called=bool(results or powered))
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return CycleReport(
             raft_state=snapshot.raft_state,
@@ -176,31 +177,13 @@ class SchedulingCycle:
         """What the last decision left for the next; None where nothing of it is relied upon."""
         return self._memory
 
-    def _told_or_step_down(self, question: Callable[[], Told]) -> Told:
-        """What the cloud answers now; where it does not, the daemon of another front-end may go on."""
-        try:
-            return question()
-        except CloudUnavailable:
-            # Its oned may be gone, and another front-end lead by now: that one's daemon must be able to write.
-            self._step_down()
-            raise
-
-    def _is_to_schedule(self, raft_state: RaftState) -> bool:
-        """Is this front-end the one that acts? Who only decides and explains need not be, for it writes to a copy."""
-        return self._enactor is None or _leads(raft_state)
-
-    def _become_the_writer(self) -> None:
-        """Lock the database: nobody else writes to the ledger from now on. A copy needs no lock."""
-        if self._enactor is not None:
-            self._store.acquire_writer()
-
     def _stand_by(self, raft_state: RaftState) -> CycleReport:
         """Another front-end schedules: what this one promised does not count any more."""
         try:
             if self._held_capacity is not None:
                 self._held_capacity.replace(())
         finally:
-            self._step_down()
+            self._leadership.step_down()
         return CycleReport(raft_state)
 
     def _reconcile(
@@ -244,16 +227,6 @@ class SchedulingCycle:
             self._power.forgive(plan)
         self._store.record_plan(plan)
 
-    def _step_down(self) -> None:
-        """Let the daemon of another front-end schedule."""
-        if self._enactor is None:
-            return
-        if self._power is not None:
-            self._power.step_down()
-        if self._images is not None:
-            self._images.step_down()
-        self._store.release_writer()
-
     def _with_power(
         self, reconciled: Reconciliation, ledger: Ledger, now_s: int, memory: DecisionMemory
     ) -> Reconciliation:
@@ -271,30 +244,6 @@ class SchedulingCycle:
             replace(reconciled.state, power=observed.known, discrepancies=told),
             replace(reconciled.changes, power_sequences=observed.changed, power_standings=standings),
         )
-
-    def _still_leads(self) -> bool:
-        """Ask oned again: calls are sent only as long as this front-end leads.
-
-        Where there is no answer none is sent in this cycle, and at its end another front-end's daemon may go on.
-        """
-        if self._silence is None:
-            try:
-                return _leads(self._reader.read_raft_state())
-            except CloudUnavailable as error:
-                self._silence = error
-        return False
-
-    def _end_where_oned_is_silent(self, *, was_called: bool) -> None:
-        """Let another front-end's daemon go on, which may act before this one's next cycle.
-
-        Raises `CloudUnavailable` where nothing was called: then no answer to a call says why.
-        """
-        if self._silence is None:
-            return
-        self._last = self._memory = None
-        self._step_down()
-        if not was_called:
-            raise self._silence
 
     def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
         """What is wrong with a plan, where it is one of those that are verified."""
@@ -363,10 +312,6 @@ class SchedulingCycle:
 
 def _promises_firmly(plan: Plan) -> bool:
     return any(reservation.firm for booking in plan.bookings for reservation in booking.reservations)
-
-
-def _leads(raft_state: RaftState) -> bool:
-    return raft_state in _LEADING
 
 
 def _is_ours_alone(record: ActionRecord) -> bool:
