@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
@@ -14,6 +15,29 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 SEARCH_STEPS = 2_000
 # A step may look at every host in vain, and owners say how: so what is looked at is bounded as well.
 SEARCH_TRIALS = 100_000
+# In one cycle the searches of an owner go so far; and each owner has one, once those of all have gone so far.
+STEPS_AN_OWNER = 5 * SEARCH_STEPS
+STEPS_FOR_ALL = 20 * SEARCH_STEPS
+_TRIALS_A_STEP = SEARCH_TRIALS // SEARCH_STEPS
+
+
+class OwnersSearches:
+    """How far the searches of each owner went in this cycle: what waits is searched for anew in each of them."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[int] = Counter()
+
+    def begin_cycle(self) -> None:
+        """Nobody has searched yet."""
+        self._steps.clear()
+
+    def are_over(self, uid: int) -> bool:
+        """Did those of this owner go as far as they may?"""
+        return self._steps[uid] >= (STEPS_AN_OWNER if self._steps.total() < STEPS_FOR_ALL else 1)
+
+    def count(self, uid: int, steps: int, trials: int) -> None:
+        """One of this owner took so many steps, and tried so many hosts in vain."""
+        self._steps[uid] += max(1, steps + trials // _TRIALS_A_STEP)
 
 
 class Trials:
@@ -37,12 +61,17 @@ class Trials:
 Candidates = Callable[[VirtualMachine, Trials], Iterator[Placement]]
 
 
-def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) -> tuple[Placement, ...] | None:
+def search(
+    vms: Sequence[VirtualMachine], room: Room, candidates: Candidates, searches: OwnersSearches
+) -> tuple[Placement, ...] | None:
     """Backtracking in the order of `vms`: the first complete placement, charged to the room, or None.
 
-    Complete as long as fewer than SEARCH_STEPS placements are tried, and SEARCH_TRIALS hosts in vain; None after that
-    only says that none was found. `candidates` must yield what the room, as it is at that moment, allows.
+    Complete as long as fewer than SEARCH_STEPS placements are tried, and SEARCH_TRIALS hosts in vain; None after that,
+    or where the `searches` of their owner are over, only says that none was found. `candidates` must yield what the
+    room, as it is at that moment, allows.
     """
+    if searches.are_over(vms[0].uid):
+        return None
     start, trials = room.checkpoint(), Trials(room)
     marks = [start]
     found: list[Placement] = []
@@ -61,8 +90,11 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
         room.take(placement)
         found.append(placement)
         if len(found) == len(vms):
-            return tuple(found)
+            break
         levels.append(candidates(vms[len(found)], trials))
+    searches.count(vms[0].uid, steps, SEARCH_TRIALS - trials.left)
+    if len(found) == len(vms):
+        return tuple(found)
     room.rollback(start)
     return None
 

@@ -17,7 +17,7 @@ from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.matching.expressions.known_expressions import Expressions
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
-from one_preempt.core.matching.gang import alike, like_the_first, search
+from one_preempt.core.matching.gang import OwnersSearches, alike, like_the_first, search
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.options import MatchOptions
@@ -51,6 +51,7 @@ class Matchmaker(SinglePlacement):
         self._said_full: dict[int, SaidFull] = {}
         self._said_left_over: dict[int, SaidFull] = {}
         self._gangs = KnownGangs()
+        self._searches = OwnersSearches()
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
         """As for one VM; what is known of several holds on too."""
@@ -60,6 +61,7 @@ class Matchmaker(SinglePlacement):
             if len(said) > len(snapshot.vms):
                 said.clear()
         self._gangs.forget_beyond(len(snapshot.vms))
+        self._searches.begin_cycle()
         return True
 
     def place_together(
@@ -71,7 +73,7 @@ class Matchmaker(SinglePlacement):
         which pace single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
         largest first, each on its best host; then, where their VM group has them share one, on the next hosts with
         room for all; else, unless the VMs are alike, a search over the hosts of every VM, which is exhaustive for
-        small gangs and is given up at the bounds of `gang.search` for others.
+        small gangs and is given up at the bounds of `gang.search` for others, as it is for an owner who has had many.
         """
         if len(vms) == 1:
             alone = self.place(vms[0], room, among, limited=limited)
@@ -90,7 +92,9 @@ class Matchmaker(SinglePlacement):
             if are_tied(vms, room.snapshot):
                 searched = self._place_on_one_host(ordered, room, among)
             elif placed.counts and not alike(vms) and self._may_fit_together(vms, room):
-                searched = search(ordered, room, lambda vm, trials: self.candidates(vm, room, among, trials))
+                searched = search(
+                    ordered, room, lambda vm, trials: self.candidates(vm, room, among, trials), self._searches
+                )
             if searched is None:
                 return together(len(vms), placed)
             placed = searched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 
 import pytest
 from hypothesis import given
@@ -113,3 +113,32 @@ def test_hundreds_of_nics_are_given_networks_once_a_cluster(monkeypatch: pytest.
     assert isinstance(refusal, Unplaced)
     assert refusal.counts["no-network"] == 15
     assert asked == [0]
+
+
+def unlike_gang(first_id: int, uid: int, devices: int) -> list[VirtualMachine]:
+    """Largest first, each on its best host: the one without a device takes the room beside the device."""
+    gang = vm(first_id, 200), wants(vm(first_id + 1), 1), wants(vm(first_id + 2), devices)
+    return [replace(one, uid=uid) for one in gang]
+
+
+def test_an_owner_of_many_gangs_that_are_searched_for_in_vain_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits is searched for anew in each cycle, and of unlike gangs an owner has as many as his quota allows."""
+    looks = count_looks(monkeypatch)
+    monkeypatch.setattr(gang_search, "STEPS_AN_OWNER", 20)
+    monkeypatch.setattr(gang_search, "STEPS_FOR_ALL", 60)
+    hosts = [with_devices(0, 1, 200), with_devices(1, 0, 200), with_devices(2, 1, 50)]
+
+    def work(gangs: int) -> int:
+        in_vain = [unlike_gang(10 * number, 7 + number % 4, devices=1) for number in range(gangs)]
+        another = unlike_gang(9000, 99, devices=0)
+        maker, before = matchmaker(cloud(hosts, [*chain.from_iterable(in_vain), *another])), len(looks)
+        for gang in in_vain:
+            assert isinstance(maker.place_together(gang, maker.new_room()), Unplaced)
+        looked = len(looks) - before
+        # Whoever has not searched yet does.
+        assert isinstance(maker.place_together(another, maker.new_room()), tuple)
+        return looked
+
+    assert work(200) - work(100) < 100 * 4
