@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import xmlrpc.client
 from collections.abc import Callable
@@ -41,6 +42,8 @@ AUTHENTICATION = 0x100
 LONGEST_CAUSE = 400
 _CHUNK_BYTES = 1 << 20
 _LOOPBACK = ("localhost", "::1")
+# Where the environment names whose certificates are trusted, as `requests` looks for it.
+_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class Limits(Struct, frozen=True):
@@ -87,8 +90,10 @@ class OnedTransport:
         self._http = requests.Session()
         self._http.headers.update({"Content-Type": "text/xml", "Accept-Encoding": "identity"})
         self._http.auth = _leave_alone
-        # Proxies come from the environment, but never stand between two programs of one machine.
-        self._http.trust_env = not _is_loopback(endpoint)
+        if _is_loopback(endpoint):
+            # Proxies come from the environment, but never stand between two programs of one machine. Authorities do.
+            self._http.trust_env = False
+            self._http.verify = next(filter(None, map(os.environ.get, _AUTHORITIES)), True)
         for scheme in ("http://", "https://"):
             self._http.mount(scheme, DeadlineAdapter(limits.total_s))
 
@@ -227,6 +232,9 @@ class OnedTransport:
         match error:
             case failures.ConnectTimeout():
                 return f"no connection within {self._limits.connect_s:g} s", "is the machine up and the port open?"
+            case failures.SSLError() if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                mend = "is that the name in it? If so, name the file of its authority in REQUESTS_CA_BUNDLE"
+                return "its certificate is not trusted, or is for another name", mend
             case failures.SSLError():
                 return "the TLS handshake failed", "check the certificate and the scheme of the endpoint"
             case failures.ProxyError():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.oned_errors import OnedError
@@ -195,13 +196,27 @@ def test_an_endpoint_where_nothing_listens_is_named_without_the_password_in_its_
     transport.close()
 
 
-def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("endpoint", ["https://one.invalid/RPC2", "https://localhost:1/RPC2"])
+def test_certificates_that_are_not_there_are_named(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/authorities.pem")
-    transport = OnedTransport("https://one.invalid/RPC2", Credentials("a:b"), Limits(attempts=1))
+    transport = OnedTransport(endpoint, Credentials("a:b"), Limits(attempts=1))
     with pytest.raises(CloudUnavailable) as raised:
         transport.document("one.hostpool.info")
     transport.close()
     assert "/nonexistent/authorities.pem; look at REQUESTS_CA_BUNDLE" in str(raised.value)
+
+
+def test_a_certificate_that_is_not_trusted_is_told_with_where_its_authority_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_asked: object, **_more: object) -> None:
+        raise requests.exceptions.SSLError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate (_ssl.c:1002)")
+
+    monkeypatch.setattr("requests.Session.post", refuse)
+    transport = OnedTransport("https://one.invalid/RPC2", Credentials("a:b"), Limits(attempts=1))
+    with pytest.raises(CloudUnavailable, match="is not trusted, or is for another name; .*REQUESTS_CA_BUNDLE"):
+        transport.document("one.hostpool.info")
+    transport.close()
 
 
 def test_what_this_machine_lacks_is_not_laid_to_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
