@@ -214,7 +214,7 @@ def test_a_certificate_that_is_not_trusted_is_told_with_where_its_authority_is_n
 
     monkeypatch.setattr("requests.Session.post", refuse)
     transport = OnedTransport("https://one.invalid/RPC2", Credentials("a:b"), Limits(attempts=1))
-    with pytest.raises(CloudUnavailable, match="is not trusted, or is for another name; .*REQUESTS_CA_BUNDLE"):
+    with pytest.raises(CloudUnavailable, match=r"is not trusted, or is for another name; .*REQUESTS_CA_BUNDLE"):
         transport.document("one.hostpool.info")
     transport.close()
 
