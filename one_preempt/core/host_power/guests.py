@@ -14,14 +14,10 @@ _NOBODY: frozenset[int] = frozenset()
 class Guests:
     """The VMs on hosts by their own account: all that hold capacity there, or are moved or copied from or to it.
 
-    Every snapshot of a reader that tells what changed is observed in turn, or `forget` is called.
+    Every snapshot of a reader that tells what changed is observed in turn.
     """
 
     def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that was seen: the next snapshot is read as a whole, for it does not follow the last one."""
         self._snapshot: PoolSnapshot | None = None
         self._seen: dict[int, VirtualMachine] = {}
         self._places: dict[int, tuple[int, ...]] = {}

@@ -17,20 +17,10 @@ from one_preempt.core.model.power_sequence import PowerBounds, PowerPhase, Power
 
 
 class PowerWatch:
-    """What was seen at the last observation; of a reader that tells what changed every snapshot is observed in turn,
-    or `forget` is called."""
+    """What was seen at the last observation; of a reader that tells what changed every snapshot is observed in turn."""
 
     def __init__(self) -> None:
         self.guests = Guests()
-        self._is_new = False
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that was seen: the next snapshot is read as a whole, for it does not follow the last one."""
-        self.guests.forget()
-        if self._is_new:
-            return
-        self._is_new = True
         self._hosts: dict[int, Host] = {}
         self._reports: dict[int, PowerReport] = {}
         self._resting: dict[int, PowerSequence] = {}
@@ -43,7 +33,7 @@ class PowerWatch:
         """Look at what has changed of hosts, of who is on them, and of what was read of their power."""
         self.guests.observe(snapshot)
         hosts, seen, told = snapshot.hosts, self._hosts, snapshot.changed_host_ids
-        changed = told if told is not None and not self._is_new else seen.keys() | hosts.keys()
+        changed = told if told is not None and self._rules is not None else seen.keys() | hosts.keys()
         are_named_the_same = rules is self._rules
         for host_id in [one for one in changed if seen.get(one) is not hosts.get(one)]:
             before, host = seen.pop(host_id, None), hosts.get(host_id)
@@ -59,7 +49,6 @@ class PowerWatch:
             self._resting.pop(host_id, None)
         for host_id in self._asleep & self.guests.host_ids:
             self._resting.pop(host_id, None)
-        self._is_new = False
 
     @property
     def bounds(self) -> PowerBounds:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.host_power.hosts_to_come import expecting, with_hosts_to_come
+from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -107,7 +108,8 @@ class PlanDraft(Struct, dict=True):
         """An empty plan over the room that oned's accounting leaves."""
         power = PowerDraft.begin(state, policies.power, memory)
         if power is None:
-            memory.power_watch.forget()
+            # What is seen next does not follow what was seen last.
+            memory.power_watch = PowerWatch()
         else:
             state = expecting(state, power.to_come)
         changed = memory.concerns.observe(state)
