@@ -8,6 +8,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.demands import moves, returns_to_its_disks
 from one_preempt.core.matching.expressions.attributes import DATASTORE_LAYOUT, AttributeTable, datastore_attributes
+from one_preempt.core.matching.expressions.known_answers import KnownAnswers
 from one_preempt.core.matching.expressions.known_expressions import MOST_ANSWERS, Expressions, UnreadableExpression
 from one_preempt.core.matching.expressions.rank import best_first
 from one_preempt.core.matching.options import MatchOptions
@@ -40,7 +41,7 @@ class DatastoreMatch:
         self._default_rank = options.datastore_rank
         self._accept_unmonitored = options.accept_unmonitored_datastores
         self._prematched = prematched
-        self._found: dict[tuple[object, ...], tuple[Datastore, ...]] = {}
+        self._found = KnownAnswers[tuple[Datastore, ...]](MOST_ANSWERS)
         # For whom was asked last.
         self._last: tuple[VirtualMachine, tuple[Datastore, ...]] | None = None
 
@@ -59,12 +60,7 @@ class DatastoreMatch:
             vm.sched_datastore_requirements,
             vm.sched_datastore_rank,
         )
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= MOST_ANSWERS:
-                # Users write what is asked: answers to those long gone must not pile up.
-                self._found.clear()
-            found = self._found[key] = self._match(vm, previous_id, prematch)
+        found = self._found.of(key, lambda: self._match(vm, previous_id, prematch))
         self._last = vm, found
         return found
 

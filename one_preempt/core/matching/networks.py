@@ -8,8 +8,10 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
+from one_preempt.core.matching.expressions.known_answers import KnownAnswers
 from one_preempt.core.matching.expressions.known_expressions import MOST_ANSWERS, Expressions, UnreadableExpression
 from one_preempt.core.matching.expressions.rank import best_first
+from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host
@@ -29,18 +31,17 @@ class NetworkMatch:
         snapshot: PoolSnapshot,
         access: AccessRules | None,
         expressions: Expressions,
-        default_rank: str,
-        different_networks: bool,
+        options: MatchOptions,
         prematched: Mapping[int, Prematch],
     ) -> None:
         self._networks = [snapshot.networks[network_id] for network_id in sorted(snapshot.networks)]
         self._table = AttributeTable(NETWORK_LAYOUT, [network_attributes(network) for network in self._networks])
         self._access = access
         self._expressions = expressions
-        self._default_rank = default_rank
-        self._different_networks = different_networks
+        self._default_rank = options.network_rank
+        self._different_networks = options.different_networks
         self._prematched = prematched
-        self._found: dict[tuple[object, ...], tuple[Network, ...]] = {}
+        self._found = KnownAnswers[tuple[Network, ...]](MOST_ANSWERS)
 
     def open_nics(self, vm: VirtualMachine) -> tuple[Nic, ...]:
         """The NICs that still need a network, in ascending id; none when the VM only moves."""
@@ -54,13 +55,7 @@ class NetworkMatch:
         prematch = self._prematched.get(vm.id)
         allowed = None if prematch is None else prematch.network_ids.get(nic.id, frozenset())
         key = (vm.uid, vm.gid, allowed, vm.automatic_nic_requirements, nic.sched_requirements, nic.sched_rank)
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= MOST_ANSWERS:
-                # Users write what is asked: answers to those long gone must not pile up.
-                self._found.clear()
-            found = self._found[key] = self._match(vm, nic, allowed)
-        return found
+        return self._found.of(key, lambda: self._match(vm, nic, allowed))
 
     def _usable(self, vm: VirtualMachine, nic: Nic) -> tuple[Network, ...]:
         """`candidates`, none where they are not known any more and their owner's requirements took too long since."""

@@ -61,9 +61,7 @@ class SinglePlacement:
         self.has_prematched = bool(known)
         self._host_match = StaticHostMatch(snapshot, hosts, access, self.expressions, known)
         self._datastores = DatastoreMatch(snapshot, access, self.expressions, options, known)
-        self._networks = NetworkMatch(
-            snapshot, access, self.expressions, options.network_rank, options.different_networks, known
-        )
+        self._networks = NetworkMatch(snapshot, access, self.expressions, options, known)
         self._preferences = Preferences(self._host_match, self.expressions, options.host_selection)
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from one_preempt.core.matching.expressions.column_texts import ColumnTexts
+from one_preempt.core.matching.expressions.known_answers import KnownAnswers
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Datastore, Network
 
@@ -137,7 +138,7 @@ class AttributeTable:
         self._rows = rows
         self._columns: dict[str, Column] = {}
         self._paths_there_are: frozenset[str] | None = None
-        self._masks: dict[tuple[str, str, object], BoolArray] = {}
+        self._masks = KnownAnswers[BoolArray](MOST_MASKS)
         self.trials = 0
 
     def __len__(self) -> int:
@@ -155,13 +156,7 @@ class AttributeTable:
 
     def remembered(self, key: tuple[str, str, object], test: Callable[[], BoolArray]) -> BoolArray:
         """The rows for which a comparison (name, operator, value) is true: tested once, as many VMs ask the same."""
-        mask = self._masks.get(key)
-        if mask is None:
-            if len(self._masks) >= MOST_MASKS:
-                # Users write the comparisons: what is remembered of them must not grow without end.
-                self._masks.clear()
-            mask = self._masks[key] = test()
-        return mask
+        return self._masks.of(key, test)
 
     def numbers(self, name: str) -> FloatArray:
         """The attribute as a number for each row; 0 where a row has none."""
