@@ -302,7 +302,7 @@ def test_oned_that_does_not_say_who_leads_after_a_call_without_an_answer_is_sent
     assert cycle.memory is None
 
 
-def test_a_cycle_in_which_oned_falls_silent_before_any_call_has_failed_and_says_why(
+def test_a_cycle_in_which_oned_falls_silent_before_any_call_has_failed_and_the_next_one_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cloud, around = Cloud(one_vm_a_host(range(3))), FakeSurroundings({})
@@ -319,6 +319,9 @@ def test_a_cycle_in_which_oned_falls_silent_before_any_call_has_failed_and_says_
         cycle.run()
     assert not store.writes
     assert [told for told in around.told if told.startswith("deploy")] == []
+    monkeypatch.setattr(cloud, "read_raft_state", lambda: RaftState.LEADER)
+    assert len(cycle.run().results) == 3
+    assert store.writes
 
 
 def test_two_vms_that_are_never_answered_about_keep_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
