@@ -74,6 +74,25 @@ class CycleLog:
         if self._failure:
             self._failure = ""
             self._say(logging.INFO, "the trouble is over: cycles go on")
+        self._tell_who_schedules(report)
+        if report.plan is None:
+            return
+        self._tell_dates(report.state, report.clock_ahead_s)
+        self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
+        self._tell_difference(report.clock_ahead_s)
+        self._tell_pause(report.state is not None and report.state.paused)
+        refused = REFUSED_TWICE if report.is_refused else REFUSED
+        self._say_once({f"{refused}: {violation.text}" for violation in report.violations}, logging.ERROR)
+        self._say_once(self._noticed(report) | _advice(report.plan) | _advised_images(report.plan))
+        for line in _decisions(report.plan):
+            self._say(logging.INFO, line)
+        self._failures.forget_old(report.plan.made_at_s)
+        for action, result in report.results:
+            self._tell_result(action, result, report.plan.made_at_s)
+        for level, line in (*_power(report), *_images(report)):
+            self._say(level, line)
+
+    def _tell_who_schedules(self, report: CycleReport) -> None:
         front_end = f"this front-end is {RaftState(report.raft_state).name}"
         if report.plan is None:
             self._leads = False
@@ -84,27 +103,6 @@ class CycleLog:
         if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):
             self._say(logging.INFO, f"{front_end}: this daemon schedules")
         self._leads = True
-        self._tell_dates(report.state, report.clock_ahead_s)
-        self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
-        self._tell_difference(report.clock_ahead_s)
-        self._tell_pause(report.state is not None and report.state.paused)
-        refused = REFUSED_TWICE if report.is_refused else REFUSED
-        self._say_once({f"{refused}: {violation.text}" for violation in report.violations}, logging.ERROR)
-        self._say_once(self._noticed(report) | _advice(report.plan) | _advised_images(report.plan))
-        for given in report.plan.verdicts:
-            self._say(logging.INFO, f"lease {given.lease_id} is {given.verdict}: {given.text}")
-        for booking in report.plan.bookings:
-            if any(one.firm for one in booking.reservations):
-                self._say(logging.INFO, _reserved(booking))
-        for preemption in report.plan.preemptions:
-            self._say(logging.INFO, _decided(preemption))
-        for end in report.plan.ended_preemptions:
-            self._say(logging.INFO, f"preemption {end.preemption_id} is over: {end.reason.text}")
-        self._failures.forget_old(report.plan.made_at_s)
-        for action, result in report.results:
-            self._tell_result(action, result, report.plan.made_at_s)
-        for level, line in (*_power(report), *_images(report)):
-            self._say(level, line)
 
     def _noticed(self, report: CycleReport) -> set[str]:
         """What was not as expected; of a call that came to nothing no second time, where its answer was told."""
@@ -249,6 +247,18 @@ def _until(one: Reservation) -> str:
 def _leases(preemption: Preemption) -> str:
     lease_ids = preemption.victim_lease_ids
     return f"lease{'s' if len(lease_ids) > 1 else ''} {', '.join(map(str, lease_ids))}"
+
+
+def _decisions(plan: Plan) -> Iterator[str]:
+    """Answers to owners, firm reservations, and preemptions that begin and end."""
+    for given in plan.verdicts:
+        yield f"lease {given.lease_id} is {given.verdict}: {given.text}"
+    for booking in plan.bookings:
+        if any(one.firm for one in booking.reservations):
+            yield _reserved(booking)
+    yield from map(_decided, plan.preemptions)
+    for end in plan.ended_preemptions:
+        yield f"preemption {end.preemption_id} is over: {end.reason.text}"
 
 
 def _level(action: Action, result: CallResult) -> int:

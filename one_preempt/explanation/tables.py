@@ -79,13 +79,7 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     """The plan from the headline to what was noticed on the way; parts with nothing to say are left out."""
     names = Names.of(observed)
     yield headline(plan)
-    messages = [action for action in plan.actions if action.kind is ActionKind.MESSAGE]
-    steps = [action for action in plan.actions if action.kind is not ActionKind.MESSAGE]
-    if steps:
-        yield action_table(steps, names, "What is done")
-    if messages:
-        vms = "one VM" if len(messages) == 1 else f"{len(messages)} VMs"
-        yield Text(f"LEASE_STATUS or SCHED_MESSAGE of {vms} changes (--json shows how).", style="dim")
+    yield from _step_tables(plan, names)
     for preemption in plan.preemptions:
         yield from preemption_tables(preemption, names, "preempts")
     for preemption in plan.advised:
@@ -97,16 +91,27 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     for end in plan.ended_preemptions:
         how = "fulfilled" if end.fulfilled else "given up"
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
-    if plan.verdicts:
-        yield verdict_table(plan.verdicts, names)
-    if plan.bookings:
-        yield booking_table(plan, names, observed.reservations if isinstance(observed, ClusterState) else {})
-    if plan.refusals:
-        yield refusal_table(plan.refusals, names, "Who waits")
-    if isinstance(observed, ClusterState) and (on_hold := leases_on_hold(observed)):
-        yield refusal_table(on_hold, names, "Who is on HOLD by the LEASE attribute")
-    if isinstance(observed, ClusterState) and observed.discrepancies:
-        yield discrepancy_table(observed.discrepancies, names)
+    state = observed if isinstance(observed, ClusterState) else None
+    for table in (
+        verdict_table(plan.verdicts, names),
+        booking_table(plan, names, state.reservations if state else {}),
+        refusal_table(plan.refusals, names, "Who waits"),
+        refusal_table(leases_on_hold(state) if state else (), names, "Who is on HOLD by the LEASE attribute"),
+        discrepancy_table(state.discrepancies if state else (), names),
+    ):
+        if table.row_count:
+            yield table
+
+
+def _step_tables(plan: Plan, names: Names) -> Iterator[RenderableType]:
+    """What is done; of messages to owners only how many."""
+    messages = [action for action in plan.actions if action.kind is ActionKind.MESSAGE]
+    steps = [action for action in plan.actions if action.kind is not ActionKind.MESSAGE]
+    if steps:
+        yield action_table(steps, names, "What is done")
+    if messages:
+        vms = "one VM" if len(messages) == 1 else f"{len(messages)} VMs"
+        yield Text(f"LEASE_STATUS or SCHED_MESSAGE of {vms} changes (--json shows how).", style="dim")
 
 
 def instant(at_s: int) -> str:
