@@ -81,6 +81,12 @@ def test_a_file_with_a_mark_of_its_own_is_refused_for_its_vms_would_not_be_found
     assert sum(world.vms().values()) == 0
 
 
+def test_who_waits_in_vain_is_told_by_the_number_of_the_request(world: Federation) -> None:
+    result = world.submit("--wait", "--timeout", "0")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("request 1: it does not run yet")
+
+
 # -- zones that do not take it -----------------------------------------------------------------------------
 
 

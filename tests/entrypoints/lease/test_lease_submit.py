@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount
-from one_preempt.entrypoints.cli.lease import submitting
+from one_preempt.entrypoints.cli.lease import waiting
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, FaultKind
 from one_preempt.simulation.simulated_cloud.states import VmState
 from tests.entrypoints.lease.conftest import PRIVATE, WITH_LEASE, CloudOfUsers
@@ -247,7 +247,7 @@ def time_passes(users: CloudOfUsers, monkeypatch: pytest.MonkeyPatch) -> list[fl
         monotonic = staticmethod(lambda: sum(pauses))
 
     Time.sleep = staticmethod(sleep)  # type: ignore[attr-defined]
-    monkeypatch.setattr(submitting, "time", Time)
+    monkeypatch.setattr(waiting, "time", Time)
     return pauses
 
 
@@ -280,7 +280,7 @@ def test_a_refused_lease_is_not_waited_for(
         time_passes.append(_seconds)
         users.say(0, "LEASE_STATUS", "on hold: TYPE is not granted\x9b2J to eva")
 
-    monkeypatch.setattr("one_preempt.entrypoints.cli.lease.submitting.time.sleep", refuse)
+    monkeypatch.setattr("one_preempt.entrypoints.cli.lease.waiting.time.sleep", refuse)
     result = users.submit("eva", *TYPE, "--wait")
     assert result.exit_code == 1
     assert len(time_passes) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Unpack
 
@@ -13,11 +12,11 @@ from one_preempt.adapters.opennebula.credentials import find_credentials
 from one_preempt.entrypoints.cli.gateway.asking import account_in, asking, socket_option
 from one_preempt.entrypoints.cli.gateway.dispatching import Made, Placed, dispatch
 from one_preempt.entrypoints.cli.lease.asked_terms import TermOptions, asked_terms, term_options
-from one_preempt.entrypoints.cli.options import NumberRange, config_option, json_option, write_json
+from one_preempt.entrypoints.cli.lease.submit_options import file_option, require_one, wait_options
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.explanation.explain import printable
 from one_preempt.gateway.messages import LARGEST_SIZE
 
-LONGEST_WAIT_S = 7 * 86_400
 LONGEST_SAID = 600
 
 
@@ -25,13 +24,7 @@ LONGEST_SAID = 600
 @click.option(
     "--template", metavar="NAME", help="VM template to create the VMs from, which each zone has by this name."
 )
-@click.option(
-    "--file",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Create the VMs from a file, as for onevm create.",
-)
+@file_option
 @term_options
 @click.option(
     "--continue",
@@ -40,10 +33,7 @@ LONGEST_SAID = 600
     metavar="NUMBER",
     help="Go on with this request, whose command was interrupted; give all other options again.",
 )
-@click.option("--wait", is_flag=True, help="Return when it runs, or after --timeout (exit code 1).")
-@click.option(
-    "--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="For --wait, in seconds."
-)
+@wait_options
 @socket_option
 @config_option
 @json_option
@@ -63,8 +53,7 @@ def gateway_submit(
     Where that zone refuses or does not answer, the gateway names the next one. The VMs are created with your own
     ONE_AUTH, and are yours.
     """
-    if (template is None) == (file is None):
-        raise click.UsageError("give either --template or --file: the VMs are created from it")
+    require_one(template, file)
     if template is not None and template.isdecimal():
         raise click.UsageError("zones number their VM templates differently: write the --template by its name")
     asked = asked_terms(options, SystemClock().now_s())
@@ -88,7 +77,12 @@ def gateway_submit(
         )
     else:
         _tell(placed)
-    return _wait(placed, timeout) if wait else 0
+    if not wait:
+        return 0
+    from one_preempt.entrypoints.cli.lease.waiting import wait_and_tell
+
+    with account_in(placed.turn.zone, placed.turn.endpoint) as account:
+        return wait_and_tell(account, f"request {placed.turn.number}", placed.vm_ids, timeout)
 
 
 def _tell(placed: Placed) -> None:
@@ -102,15 +96,3 @@ def _tell(placed: Placed) -> None:
     )
     click.echo(f"the zone answers at {printable(str(turn.endpoint))}")
     click.echo(f"see its state with: one-preempt gateway show {turn.number}")
-
-
-def _wait(placed: Placed, timeout_s: float) -> int:
-    from one_preempt.entrypoints.cli.lease.waiting import Waited, wait_until_running
-
-    with account_in(placed.turn.zone, placed.turn.endpoint) as account:
-        ended = wait_until_running(
-            account, placed.vm_ids, timeout_s, time.monotonic, time.sleep,
-            lambda words: click.echo(printable(words, 400), err=True),
-        )  # fmt: skip
-    click.echo(f"request {placed.turn.number}: {ended.value}", err=True)
-    return 0 if ended is Waited.RUNNING else 1

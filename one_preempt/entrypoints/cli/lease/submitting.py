@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -14,31 +13,21 @@ from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOptions, asked_terms, term_options
 from one_preempt.entrypoints.cli.lease.local_time import in_both
 from one_preempt.entrypoints.cli.lease.story import start_in_words
+from one_preempt.entrypoints.cli.lease.submit_options import file_option, require_one, wait_options
 from one_preempt.entrypoints.cli.lease.view import own_account
-from one_preempt.entrypoints.cli.options import NumberRange, json_option, write_json
-from one_preempt.explanation.explain import printable
+from one_preempt.entrypoints.cli.options import json_option, write_json
 
 if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Source
 
 SHOWS_PROGRESS_FROM = 10
-LONGEST_WAIT_S = 7 * 86_400
 
 
 @click.command("submit", short_help="Create the VMs of a lease.")
 @click.option("--template", metavar="ID|NAME", help="VM template to create the VMs from.")
-@click.option(
-    "--file",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Create the VMs from a file, as for onevm create.",
-)
+@file_option
 @term_options
-@click.option("--wait", is_flag=True, help="Return when it runs, or after --timeout (exit code 1).")
-@click.option(
-    "--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="For --wait, in seconds."
-)
+@wait_options
 @json_option
 def lease_submit(
     template: str | None, file: Path | None, wait: bool, timeout: float, as_json: bool, **options: Unpack[TermOptions]
@@ -48,8 +37,7 @@ def lease_submit(
     Times without a zone are local times of this machine. Only OpenNebula is needed: the endpoint in ONE_XMLRPC and the
     credentials in ONE_AUTH, or both in ~/.one.
     """
-    if (template is None) == (file is None):
-        raise click.UsageError("give either --template or --file: the VMs are created from it")
+    require_one(template, file)
     asked = asked_terms(options, SystemClock().now_s())
     with own_account() as account:
         vm_ids = _create(account, _source(account, template, file), asked)
@@ -57,7 +45,11 @@ def lease_submit(
             write_json({"id": vm_ids[0], "vm_ids": vm_ids, "lease": asked.texts})
         else:
             _tell(vm_ids, asked.terms)
-        return _wait(account, vm_ids, timeout) if wait else 0
+        if not wait:
+            return 0
+        from one_preempt.entrypoints.cli.lease.waiting import wait_and_tell
+
+        return wait_and_tell(account, f"lease {vm_ids[0]}", vm_ids, timeout)
 
 
 def _source(account: OwnerAccount, template: str | None, file: Path | None) -> Source:
@@ -89,18 +81,3 @@ def _tell(vm_ids: list[int], terms: LeaseTerms) -> None:
     if terms.deadline_at_s is not None:
         click.echo(f"deadline  {in_both(terms.deadline_at_s)}")
     click.echo(f"see its state with: one-preempt lease show {vm_ids[0]}")
-
-
-def _wait(account: OwnerAccount, vm_ids: list[int], timeout_s: float) -> int:
-    from one_preempt.entrypoints.cli.lease.waiting import Waited, wait_until_running
-
-    ended = wait_until_running(
-        account,
-        vm_ids,
-        timeout_s,
-        time.monotonic,
-        time.sleep,
-        lambda words: click.echo(printable(words, 400), err=True),
-    )
-    click.echo(f"lease {vm_ids[0]}: {ended.value}", err=True)
-    return 0 if ended is Waited.RUNNING else 1
