@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 ADMIN = "oneadmin:opennebula"
-PACKAGE = "one_preempt.simulation.emulator"
+COMMAND = [sys.executable, "-m", "one_preempt", "emulator", "--port", "0"]
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 
 @contextmanager
 def emulator_process(*arguments: str) -> Iterator[Any]:
     """A proxy of the endpoint; the process is ended by SIGTERM and must then end well."""
-    command = [sys.executable, "-m", PACKAGE, *arguments]
+    command = [*COMMAND, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -112,7 +112,7 @@ def test_the_wall_clock_drives_the_cloud_at_the_speed_asked_for() -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(arguments: tuple[str, str], message: str) -> None:
-    command = [sys.executable, "-m", PACKAGE, *arguments]
+    command = [*COMMAND, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=os.environ)
     assert ended.returncode == 1
     assert message in ended.stderr
