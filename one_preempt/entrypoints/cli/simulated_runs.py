@@ -8,9 +8,8 @@ from itertools import product
 from pathlib import Path
 
 import click
-import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from one_preempt.configuration.choices import policy_faults
 from one_preempt.configuration.settings import Settings
@@ -23,7 +22,7 @@ from one_preempt.policy_registry import (
     QUEUE_ORDERS,
 )
 from one_preempt.simulation.experiments.trial import Played, Trial, play
-from one_preempt.simulation.scenario.description import Scenario, read_scenario
+from one_preempt.simulation.scenario.description import Scenario, SiteEntry, WorkloadEntry, read_scenario
 from one_preempt.simulation.scenario.faults import timed_fault
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, images_of, workload_of
@@ -33,6 +32,9 @@ from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.simulator.timed_fault import TimedFault
 from one_preempt.simulation.workload.trace_files import BadLine
 from one_preempt.simulation.workload.workload import MachineSet, Workload
+
+# What is said beside a trace that is played by itself.
+_NOTHING_SAID = Scenario(site=SiteEntry(hosts=[]), workload=WorkloadEntry())
 
 
 class Asked(Struct, frozen=True):
@@ -107,42 +109,47 @@ class Run(Struct, frozen=True):
 
 def study(asked: Asked) -> Study:
     """What the source and the options ask for. Raises `OnePreemptError`, or click's error of usage."""
-    scenario = read_scenario(asked.source) if kind_of(asked.source) is SourceKind.SCENARIO else None
-    variants = _variants(asked, scenario)
-    images = None if scenario is None else images_of(scenario)
-    given = scenario.site.durations if scenario is not None else {}
-    durations = simulated_durations(asked.settings.overhead, given, shared_storage=images is None)
-    if scenario is not None:
-        if asked.nodes is not None:
-            raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
-        if asked.reading != TraceReading(skip_bad_lines=asked.reading.skip_bad_lines):
-            raise click.UsageError(
-                "a scenario says itself how its trace is read: write workload.trace.annotations, processors_per_vm, "
-                "queues, submitted_from_s, submitted_before_s, cut_overruns, or one of its factors of load, size and "
-                "duration"
-            )
-        skips, folder = asked.reading.skip_bad_lines, asked.source.parent
-        seeds = scenario.seeds if asked.seed is None else (asked.seed,)
-        workload = cache(lambda seed: _read(lambda: workload_of(scenario, folder, seed, skips)))
-        hosts = hosts_of(scenario)
+    is_scenario = kind_of(asked.source) is SourceKind.SCENARIO
+    said = read_scenario(asked.source) if is_scenario else _NOTHING_SAID
+    variants = _variants(asked, said)
+    images = images_of(said)
+    durations = simulated_durations(asked.settings.overhead, said.site.durations, shared_storage=images is None)
+    if is_scenario:
+        _require_no_options_of_traces(asked)
+        hosts = hosts_of(said)
+        workload = cache(lambda seed: _read(lambda: _workload_of_scenario(asked, said, seed)))
     else:
         trace = _read(lambda: read_trace(asked.source, asked.reading))
         hosts = _hosts(asked.nodes, trace)
-        seeds = (asked.seed or 0,)
         workload = cache(lambda _seed: trace)
     return Study(
-        name=(scenario.name if scenario is not None else "") or asked.source.name,
+        name=said.name or asked.source.name,
         variants=variants,
-        seeds=seeds,
-        settings=_settings(asked, scenario, durations),
-        until_s=asked.until_s if asked.until_s is not None or scenario is None else scenario.until_s,
+        seeds=said.seeds if asked.seed is None else (asked.seed,),
+        settings=_settings(asked, said, durations),
+        until_s=said.until_s if asked.until_s is None else asked.until_s,
         workload_of=workload,
         site=Site(hosts, durations, images=images),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
-        faults=() if scenario is None else tuple(map(timed_fault, scenario.faults)),
-        reads=_read_for(asked, scenario),
+        faults=tuple(map(timed_fault, said.faults)),
+        reads=_read_for(asked, said),
     )
+
+
+def _require_no_options_of_traces(asked: Asked) -> None:
+    if asked.nodes is not None:
+        raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
+    if asked.reading != TraceReading(skip_bad_lines=asked.reading.skip_bad_lines):
+        raise click.UsageError(
+            "a scenario says itself how its trace is read: write workload.trace.annotations, processors_per_vm, "
+            "queues, submitted_from_s, submitted_before_s, cut_overruns, or one of its factors of load, size and "
+            "duration"
+        )
+
+
+def _workload_of_scenario(asked: Asked, said: Scenario, seed: int) -> Workload:
+    return workload_of(said, asked.source.parent, seed, asked.reading.skip_bad_lines)
 
 
 def _read(read: Callable[[], Workload]) -> Workload:
@@ -153,47 +160,42 @@ def _read(read: Callable[[], Workload]) -> Workload:
         raise OnePreemptError(f"{error}, or leave bad lines out (--skip-bad-lines)") from error
 
 
-def _read_for(asked: Asked, scenario: Scenario | None) -> tuple[Path, ...]:
+def _read_for(asked: Asked, said: Scenario) -> tuple[Path, ...]:
     named = [asked.source, asked.reading.annotations]
-    trace = scenario.workload.trace if scenario is not None else None
+    trace = said.workload.trace
     if trace is not None:
         named += [asked.source.parent / file for file in (trace.file, trace.annotations) if file is not None]
     return tuple(file for file in named if file is not None)
 
 
-def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> Settings:
+def _settings(asked: Asked, said: Scenario, durations: Durations) -> Settings:
     overhead = planned_overhead(asked.settings.overhead, durations)
-    settings = msgspec.structs.replace(simulation_settings(asked.settings), overhead=overhead)
-    queue = asked.queues[0] if asked.queues else (scenario.queue if scenario is not None else None)
-    suspension = asked.suspension or (scenario.suspension if scenario is not None else None)
-    settings = _with_queue(settings, queue)
+    settings = replace(simulation_settings(asked.settings), overhead=overhead)
+    settings = _with_queue(settings, asked.queues[0] if asked.queues else said.queue)
+    suspension = asked.suspension or said.suspension
     if suspension is not None:
-        time = msgspec.structs.replace(settings.time, suspension=suspension)
-        settings = msgspec.structs.replace(settings, time=time)
-    if scenario is None or scenario.site.images is None:
+        settings = replace(settings, time=replace(settings.time, suspension=suspension))
+    if said.site.images is None:
         return settings
     # The scheduler counts with the rate that the link has.
-    staging = msgspec.structs.replace(
-        settings.image_staging, link_megabit_per_s=scenario.site.images.link_megabit_per_s
-    )
-    if scenario.image_staging is not None:
-        staging = msgspec.structs.replace(staging, mode="act", **msgspec.structs.asdict(scenario.image_staging))
+    staging = replace(settings.image_staging, link_megabit_per_s=said.site.images.link_megabit_per_s)
+    if said.image_staging is not None:
+        staging = replace(staging, mode="act", **asdict(said.image_staging))
     if unusable := next(iter(policy_faults({"image_staging.policy": staging.policy})), None):
         raise click.UsageError(f"{asked.source}: {unusable}")
-    return msgspec.structs.replace(settings, image_staging=staging)
+    return replace(settings, image_staging=staging)
 
 
 def _with_queue(settings: Settings, queue: str | None) -> Settings:
     if queue is None:
         return settings
-    return msgspec.structs.replace(settings, queue_order=QUEUE_ORDERS.named(queue).name)
+    return replace(settings, queue_order=QUEUE_ORDERS.named(queue).name)
 
 
-def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
+def _variants(asked: Asked, said: Scenario) -> tuple[Variant, ...]:
     """Every policy with every backfilling and energy policy and order; the label says what differs beside the first."""
-    of_scenario = (scenario.policies, scenario.backfilling) if scenario is not None else ((), ())
-    policies = asked.policies or tuple(of_scenario[0]) or (asked.settings.preemption_policy,)
-    backfilling = asked.backfilling or tuple(of_scenario[1]) or (asked.settings.time.backfilling,)
+    policies = asked.policies or said.policies or (asked.settings.preemption_policy,)
+    backfilling = asked.backfilling or said.backfilling or (asked.settings.time.backfilling,)
     named = list(
         dict.fromkeys(
             (PREEMPTION_POLICIES.named(policy).name, BACKFILLING_POLICIES.named(name).name, energy, queue)
@@ -259,14 +261,14 @@ def _of_run(on_progress: Callable[[float], None], number: int, machines: int) ->
 
 
 def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Trial:
-    time = msgspec.structs.replace(asked.settings.time, backfilling=variant.backfilling)
+    time = replace(asked.settings.time, backfilling=variant.backfilling)
     power = asked.settings.power
     if variant.energy_policy is not None:
-        power = msgspec.structs.replace(power, policy=variant.energy_policy)
+        power = replace(power, policy=variant.energy_policy)
     return Trial(
         workload=workload,
         site=replace(asked.site, seed=seed),
-        settings=_with_queue(msgspec.structs.replace(asked.settings, time=time, power=power), variant.queue),
+        settings=_with_queue(replace(asked.settings, time=time, power=power), variant.queue),
         policy=variant.policy,
         verification=asked.verification,
         until_s=asked.until_s,
