@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.ends_without_duration import leaving_until_s, overrun_until_s
 from one_preempt.core.image_staging.copied_images import copies_s
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
-from one_preempt.core.known_ends import leaving_until_s, overrun_until_s
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption

@@ -26,7 +26,6 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases import mend_reservations
 from one_preempt.core.phases.devices_and_groups.matched_then import (
-    _ends_s,
     _fits_throughout,
     _leaving,
     _promised_beside,
@@ -35,6 +34,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import (
 )
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting import room_in_time
+from one_preempt.core.phases.reservations.known_ends import ends_s_of
 from one_preempt.core.phases.reservations.stays import stay_at
 from tests import scenario_reader
 from tests.core.promised_places import HOSTS, WISH, cloud, document, groups, guests, promises, rows, wishes
@@ -54,7 +54,7 @@ def fits_by_trial(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine],
     for at_s in sorted({stay.start_s, *(one.start_s for _, one in beside if one.start_s > stay.start_s)}):
         room: Room = draft.matchmaker.new_room()
         for guest in draft.matched.guests.everywhere:
-            ends_s = _ends_s(draft, guest)
+            ends_s = ends_s_of(draft, guest)
             is_sent_out = draft.state.lease_of_vm.get(guest.id) in leaving and leaves_what_is_matched(guest, vms)
             if is_sent_out or (ends_s is not None and ends_s <= at_s):
                 room.leave(guest.id)

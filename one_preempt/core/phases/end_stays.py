@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from one_preempt.core.known_ends import OVERRUNS_ENDED_BY, is_beyond_ending
+from one_preempt.core.ends_without_duration import OVERRUNS_ENDED_BY, is_beyond_ending
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
