@@ -79,7 +79,7 @@ def may_leave_again(
     rules, stays = draft.policies.time, draft.timeline.stays
     there = [stay for one in reserved for stay in stays[one] if not set(rows).isdisjoint(stay.host_rows)]
     first_s = min((stay.start_s for stay in there if stay.start_s > draft.state.now_s), default=None)
-    if rules.exclusion is not Exclusion.SHARED_STORAGE or first_s is None:
+    if _turns_on(draft) is not Exclusion.SHARED_STORAGE or first_s is None:
         return True
     method_of = dict(zip(turn.lease.vm_ids, methods, strict=True))
     leaving = [(vm, method_of[vm.id]) for vm in turn.vms]
@@ -92,12 +92,11 @@ def may_leave_again(
 
 def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int) -> Preparation | None:
     """The latest time before a start in which all of `leaving` can leave that begins at `not_before_s` or later."""
-    rules = draft.policies.time
-    lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
+    rules, lanes_s = draft.policies.time, _lanes_s(draft, leaving)
     end_by_s = start_s - rules.preparation_margin_s
     in_turns_s = leave_in_turns_s(leaving, draft.rates, draft.policies.limits.victims_in_flight)
     begin_s = end_by_s - max(in_turns_s, *lanes_s.values())
-    if rules.exclusion is Exclusion.NONE:
+    if _turns_on(draft) is Exclusion.NONE:
         prepared = Preparation(begin_s - rules.grace_s, ())
     else:
         operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
@@ -114,11 +113,11 @@ def take_turns_until(draft: PlanDraft, leaving: Leaving, gone_at_s: int) -> int:
 
     Where others who leave have turns at that time they come behind these: the instant is given when they are gone.
     """
-    exclusion, now_s = draft.policies.time.exclusion, draft.state.now_s
-    if exclusion is Exclusion.NONE or gone_at_s <= now_s:
+    now_s = draft.state.now_s
+    if _turns_on(draft) is Exclusion.NONE or gone_at_s <= now_s:
         return gone_at_s
     last_s = gone_at_s
-    for lane, took_s in leave_lanes_s(leaving, draft.rates, exclusion).items():
+    for lane, took_s in _lanes_s(draft, leaving).items():
         begin_s = max(now_s, gone_at_s - took_s)
         if took_s > 0:
             rest = Operation(lane, gone_at_s - begin_s)
@@ -134,7 +133,7 @@ def takes_turns_of_others(draft: PlanDraft, leaving: Leaving) -> bool:
     The next decision is due when the first of these is done.
     """
     rules, ends_s = draft.policies.time, [end_s for one in draft.preparations.values() for _, _, end_s in one.slots]
-    if rules.exclusion is Exclusion.NONE or not ends_s:
+    if _turns_on(draft) is Exclusion.NONE or not ends_s:
         return False
     begin_s = draft.state.now_s + rules.grace_s
     operations = _savings(draft, leaving)
@@ -150,7 +149,7 @@ def overtakes_until_s(draft: PlanDraft, leaving: Leaving) -> int | None:
     None where he is not. Whoever is saved already comes before all of them.
     """
     rules, begin_s = draft.policies.time, draft.state.now_s + draft.policies.time.grace_s
-    if rules.exclusion is Exclusion.NONE or not draft.preparations:
+    if _turns_on(draft) is Exclusion.NONE or not draft.preparations:
         return None
     operations = _savings(draft, leaving)
     behind_s = [draft.lanes.earliest(one, begin_s) for one in operations]
@@ -164,10 +163,26 @@ def overtakes_until_s(draft: PlanDraft, leaving: Leaving) -> int | None:
 
 
 def _savings(draft: PlanDraft, leaving: Leaving) -> list[Operation]:
-    """How long those who leave take each lane; whoever shuts down is in nobody's way who is saved."""
-    saved = [(vm, method) for vm, method in leaving if method not in _SHUT_DOWN]
-    lanes_s = leave_lanes_s(saved, draft.rates, draft.policies.time.exclusion)
+    """How long those who leave take each lane; whoever shuts down is in nobody's way who is saved, if several may leave
+    at once."""
+    taking = [(vm, method) for vm, method in leaving if _leave_alone(draft) or method not in _SHUT_DOWN]
+    lanes_s = _lanes_s(draft, taking)
     return [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
+
+
+def _turns_on(draft: PlanDraft) -> Exclusion:
+    """What those who leave take turns on: where only one may leave at once, it is as if all shared one storage."""
+    return Exclusion.SHARED_STORAGE if _leave_alone(draft) else draft.policies.time.exclusion
+
+
+def _leave_alone(draft: PlanDraft) -> bool:
+    return draft.policies.limits.victims_in_flight == 1
+
+
+def _lanes_s(draft: PlanDraft, leaving: Leaving) -> dict[int, int]:
+    """For how long those who leave take each lane; where only one may at once, even who takes no time has a turn."""
+    lanes_s = leave_lanes_s(leaving, draft.rates, _turns_on(draft))
+    return {lane: max(1, took_s) for lane, took_s in lanes_s.items()} if _leave_alone(draft) else lanes_s
 
 
 def leaves_s(draft: PlanDraft, leaving: Iterable[Leaver]) -> int:
