@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
@@ -40,6 +41,7 @@ from one_preempt.core.phases.reservations.stays import (
 )
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
+_BESIDE_ROOM = frozenset({reasons.NETWORK, reasons.DATASTORE, reasons.UNMONITORED})
 _PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: until then, what it needs is promised to others")
 
 
@@ -228,6 +230,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         draft.wake_by(ready_at_s)
     elif not _has_left_its_slot(draft, lease, vms) and _start_at_once(draft, lease, vms):
         return
+    lack = None if ready_at_s > now_s else _lack_beside_room(draft, lease)
     stays = standing_stays(draft, lease)
     if stays and _has_left_its_slot(draft, lease, vms) and _are_enough(draft, lease, stays[1:]):
         stays = stays[1:]
@@ -237,8 +240,8 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         if stays and stays[0].start_s == now_s + 1:
             # Somebody who should have left is still there: no instant tells when he will have.
             if lease.terms.deadline_at_s is not None:
-                warn(draft, lease, f"its DEADLINE might not be kept: {STILL_THERE}")
-            else:
+                warn(draft, lease, f"its DEADLINE might not be kept: {STILL_THERE if lack is None else lack.text}")
+            elif lack is None:
                 draft.statuses[lease.id] = "reserved: starts as soon as its room is actually free"
             return
     if stays:
@@ -252,11 +255,17 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
     lacks_room_now = lease.id in draft.lacking_room
     bar = bar_to(draft, vms)
-    also = "" if bar is None else f", and {bar.text}"
+    also = f", and {bar.text}" if bar is not None else "" if lack is None else f". {lack.text}"
     warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time{also}")
     if lacks_room_now and lease.preempts:
         # It has no slot to wait for, and makes room now, as who is late for an exact start does.
         draft.lacking_room.add(lease.id)
+
+
+def _lack_beside_room(draft: PlanDraft, lease: Lease) -> Reason | None:
+    """What it lacks besides room on hosts, by the try to start it now: time alone does not bring that."""
+    told = draft.waits.get(lease.id)
+    return told if told is not None and told.code in _BESIDE_ROOM else None
 
 
 def _has_left_its_slot(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
