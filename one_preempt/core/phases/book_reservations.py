@@ -26,9 +26,10 @@ from one_preempt.core.phases.images.promised_images import host_orders, why_not_
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.reservations.answers import accept, turn_down
 from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.planned_stays import earliest_beside_promises_s, leaving_lacks_s, plan_stays
 from one_preempt.core.phases.reservations.promised import is_unanswered
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
+from one_preempt.core.phases.reservations.room_ahead import is_taken, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import no_overrun_giving_way, overruns_going_on

@@ -18,8 +18,9 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.observed_room import hosts_of_members
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.planned_stays import piece_rules
-from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand
+from one_preempt.core.phases.reservations.room_ahead import ceiling
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at
 from one_preempt.core.reconciliation.settled_actions import OVERRUN
 

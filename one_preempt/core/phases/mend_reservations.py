@@ -13,9 +13,10 @@ from one_preempt.core.phases.images.promised_images import host_orders, may_be_s
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.starts import is_refused_for_long
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.planned_stays import planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.reservations.room_ahead import tables_for
 from one_preempt.core.phases.reservations.stays import book, expected_end_s, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host, set_apart

@@ -24,9 +24,10 @@ from one_preempt.core.phases.power.power_draft import Grant, PowerDraft
 from one_preempt.core.phases.power.power_steps import take_orders_to_wake
 from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import promised_wakings
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken
+from one_preempt.core.phases.reservations.room_ahead import is_taken
 from one_preempt.core.phases.reservations.stays import book, stay_at
 from one_preempt.core.phases.room_wanted import RoomWanted
 

@@ -34,7 +34,7 @@ from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import promised_wakings
 from one_preempt.core.phases.queue.queue_room import promised_stay
-from one_preempt.core.phases.reservations.room_ahead import gang_demand
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.stays import takes_s
 from one_preempt.core.phases.room_wanted import RoomWanted
 

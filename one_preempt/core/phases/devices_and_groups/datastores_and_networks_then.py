@@ -12,7 +12,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.room_ahead import has_ended_by
+from one_preempt.core.phases.reservations.known_ends import has_ended_by
 from one_preempt.core.victims import PossibleVictim
 
 

@@ -14,7 +14,8 @@ from one_preempt.core.phases.power.boot_turns import up_in_turn
 from one_preempt.core.phases.power.emptiable_hosts import emptiable_hosts
 from one_preempt.core.phases.power.power_draft import Grant
 from one_preempt.core.phases.power.supply_question import ask, request_at
-from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
+from one_preempt.core.phases.reservations.room_ahead import tables_for
 from one_preempt.core.phases.room_wanted import RoomWanted
 
 

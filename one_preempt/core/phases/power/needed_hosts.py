@@ -25,8 +25,8 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.power.would_fit import fits
 from one_preempt.core.phases.queue.turns import waiting_leases
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.promised import is_promised, not_before_s, standing_stays
-from one_preempt.core.phases.reservations.room_ahead import gang_demand
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32

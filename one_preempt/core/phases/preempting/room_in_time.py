@@ -22,16 +22,11 @@ from one_preempt.core.phases.preempting.room_made import preempt_in_time
 from one_preempt.core.phases.queue.starts import lock_on
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start
-from one_preempt.core.phases.reservations.room_ahead import (
-    free_but_for,
-    gang_demand,
-    is_taken,
-    most_places,
-    smallest_need,
-)
+from one_preempt.core.phases.reservations.room_ahead import free_but_for, is_taken, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import book, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 from one_preempt.core.phases.room_wanted import RoomWanted

@@ -41,9 +41,9 @@ from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, l
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
 from one_preempt.core.phases.reservations.giving_way import note_leavers
+from one_preempt.core.phases.reservations.known_ends import has_ended_by
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, leaves_s
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
-from one_preempt.core.phases.reservations.room_ahead import has_ended_by
 from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice, NoChoice

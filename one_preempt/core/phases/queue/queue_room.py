@@ -26,8 +26,9 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import hosts_with_images_first, rows_with_images
 from one_preempt.core.phases.queue.firm_ahead import FirmAhead
 from one_preempt.core.phases.queue.reschedule import reschedule
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.leaving_in_time import may_leave_again
-from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
+from one_preempt.core.phases.reservations.room_ahead import ceiling, most_places, smallest_need
 from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.suspendable import worth_s

@@ -23,3 +23,10 @@ def known_end_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int | None:
     """
     any_second = stay.end_s == draft.state.now_s + 1 and not stay.firm
     return None if any_second and has_overrun(lease, draft.state.now_s) else stay.end_s
+
+
+def has_ended_by(draft: PlanDraft, lease: Lease, at_s: int) -> bool:
+    """It will have left its hosts of its own accord, or by the rule for what outlives its DURATION."""
+    stays = draft.timeline.stays.get(lease.id, ())
+    end_s = known_end_s(draft, lease, stays[0]) if stays and stays[0].start_s <= draft.state.now_s else None
+    return end_s is not None and end_s <= at_s

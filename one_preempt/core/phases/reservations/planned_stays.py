@@ -30,6 +30,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import (
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
+from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.leaving_in_time import (
     gone_by_s,
     lay_back,
@@ -39,13 +40,7 @@ from one_preempt.core.phases.reservations.leaving_in_time import (
     who_must_leave,
 )
 from one_preempt.core.phases.reservations.promised import not_before_s
-from one_preempt.core.phases.reservations.room_ahead import (
-    firm_room_left,
-    gang_demand,
-    is_short,
-    is_taken,
-    tables_for,
-)
+from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short, is_taken, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.reservations.stays import book, end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
