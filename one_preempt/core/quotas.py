@@ -51,15 +51,15 @@ class QuotaBook:
         if not self.limit_any(owners):
             return None
         for uid in sorted({uid for uid, _ in owners}):
-            limits = self._limits_of("user", uid)
-            exceeded = limits and self._exceeded(("user", uid), limits, [vm for vm in anew if vm.uid == uid])
+            limits, own = self._limits_of("user", uid), [vm for vm in anew if vm.uid == uid]
+            exceeded = limits and self._exceeded(("user", uid), limits, own)
             if exceeded:
-                return f"the {exceeded} quota of user {uid}"
+                return f"the {exceeded} quota of user '{own[0].uname}'"
         for gid in sorted({gid for _, gid in owners}):
-            limits = self._limits_of("group", gid)
-            exceeded = limits and self._exceeded(("group", gid), limits, [vm for vm in anew if vm.gid == gid])
+            limits, own = self._limits_of("group", gid), [vm for vm in anew if vm.gid == gid]
+            exceeded = limits and self._exceeded(("group", gid), limits, own)
             if exceeded:
-                return f"the {exceeded} quota of group {gid}"
+                return f"the {exceeded} quota of group '{own[0].gname}'"
         return None
 
     def promise(self, vms: Iterable[VirtualMachine]) -> None:
