@@ -271,7 +271,7 @@ def _level(action: Action, result: CallResult) -> int:
 
 
 def _done(action: Action, result: CallResult, times_suppressed: int = 0) -> str:
-    where = f" on host {action.host_id}" if action.host_id is not None else ""
+    where = f" {action.kind.host_word} host {action.host_id}" if action.host_id is not None else ""
     answer = f"{result.outcome} {result.error_text}".strip()
     again = f", so it did {times_suppressed} more times since that was logged" if times_suppressed else ""
     return f"{action.kind} VM {action.vm_id}{where}: {answer}{again} ({action.reason.text})"

@@ -201,6 +201,12 @@ def test_a_call_that_fails_again_and_again_is_told_once_an_hour_with_how_often(
     ]
 
 
+def test_the_host_of_a_migration_is_told_as_the_one_where_the_vm_goes(caplog: pytest.LogCaptureFixture) -> None:
+    moved = replace(START, kind=ActionKind.LIVE_MIGRATE)
+    report = replace(tried(0), results=((moved, CallResult(Outcome.ACCEPTED)),))
+    assert cycles(caplog, report) == ["live-migrate VM 7 to host 3: accepted (it fits there)"]
+
+
 def test_a_call_that_fails_otherwise_or_after_it_was_taken_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
     no_host = CallResult(Outcome.REFUSED, "INTERNAL", "no such host")
     taken = CallResult(Outcome.ACCEPTED)

@@ -202,7 +202,10 @@ def test_to_show_one_lease_not_all_are_read(configuration: Path, monkeypatch: py
 def test_a_lease_that_is_not_on_record_is_refused(configuration: Path) -> None:
     result = run(configuration, "lease", "show", "77")
     assert result.exit_code == 1
-    assert result.stderr == "Error: no lease 77 is on record; see: one-preempt lease list --all\n"
+    assert result.stderr == (
+        "Error: no lease 77 is on record; see: one-preempt lease list --all, or, for why a VM waits that is no lease: "
+        "one-preempt plan\n"
+    )
 
 
 def test_a_lease_id_must_be_a_number(configuration: Path) -> None:

@@ -31,6 +31,11 @@ class ActionKind(StrEnum):
     HOLD = "hold"
     MESSAGE = "message"
 
+    @property
+    def host_word(self) -> str:
+        """`to` where the host of the action is the one that the VM goes to from another, else `on`."""
+        return "to" if self in (ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE) else "on"
+
 
 METHOD_ACTIONS = {
     PreemptionMethod.SUSPEND: ActionKind.SUSPEND,

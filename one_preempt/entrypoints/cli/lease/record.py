@@ -16,7 +16,8 @@ def recorded_lease(store: LeaseStore, lease_id: int) -> LeaseRecord:
     """
     record = store.find_lease(lease_id)
     if record is None:
-        raise OnePreemptError(f"no lease {lease_id} is on record; see: one-preempt lease list --all")
+        see = "one-preempt lease list --all, or, for why a VM waits that is no lease: one-preempt plan"
+        raise OnePreemptError(f"no lease {lease_id} is on record; see: {see}")
     return record
 
 

@@ -219,7 +219,7 @@ def _when(action: ActionRecord) -> int:
 
 
 def _what_was_done(action: ActionRecord) -> str:
-    where = "" if action.host_id is None else f" on host {action.host_id}"
+    where = "" if action.host_id is None else f" {action.kind.host_word} host {action.host_id}"
     if action.error_code == WITHDRAWN:
         return f"{action.kind.value}{where}: never sent, and not wanted any more"
     what = f"{action.kind.value}{where}: {action.outcome.value if action.outcome else 'intended'}"
