@@ -70,7 +70,8 @@ def counted(directory: Directory, vms: Sequence[VirtualMachine], promised: Seque
                 for name in METRICS:
                     limit = limit_of(quota, defaults, name)
                     if not quota.cluster_ids and 0 <= limit < quota.used.get(name, 0.0) + wanted[name]:
-                        return f"the {name} quota of {who} {number}"
+                        called = theirs[0].uname if who == "user" else theirs[0].gname
+                        return f"the {name} quota of {who} '{called}'"
     return None
 
 
