@@ -41,11 +41,12 @@ def reserved_only(draft: PlanDraft, power: PowerDraft) -> dict[int, tuple[Lease,
                 found.setdefault(row, []).append(movable[lease_id])
             else:
                 held.add(row)
-    hosts, unused = draft.state.hosts, (draft.room.free == draft.state.hosts.capacity).all(axis=1)
+    hosts, able = draft.state.hosts, power.able_to_sleep
+    unused = (draft.room.free == hosts.capacity).all(axis=1)
     return {
         row: tuple(leases)
         for row, leases in sorted(found.items())
-        if row not in held and unused[row] and not hosts.hosts[row].vm_ids and power.may_sleep(row)
+        if row not in held and unused[row] and not hosts.hosts[row].vm_ids and able[row]
     }
 
 

@@ -82,17 +82,12 @@ class PowerDraft:
         self.guests.observe(state.snapshot)
         self.columns = memory.power_columns
         self.columns.observe(state, rules)
-        self._awake: BoolArray | None = None
-        self._able_to_sleep: BoolArray | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, rules: PowerRules, memory: DecisionMemory) -> PowerDraft | None:
         """None where power concerns nobody: it is off, and nothing of ours is under way or asleep."""
-        if rules.mode is PowerMode.OFF and not state.power.sequences and not state.power.orders:
-            return None
-        if not rules.handed_over and not state.power.sequences and not state.power.orders:
-            return None
-        return cls(state, rules, memory)
+        is_managed = rules.mode is not PowerMode.OFF and rules.handed_over
+        return cls(state, rules, memory) if is_managed or state.power.sequences or state.power.orders else None
 
     def asks_policy(self) -> bool:
         """Is the energy policy asked? Not while power is off in the configuration or the operator has paused."""
@@ -107,10 +102,9 @@ class PowerDraft:
     @property
     def awake(self) -> BoolArray:
         """The rows of hosts that take VMs and are not on their way to sleep, nor advised to, shape (H,)."""
-        if self._awake is None:
-            self._awake = self._hosts.accepts_vms & ~self.columns.going_down
-            self._awake[[self._hosts.index_by_id[step.host_id] for step in self.advised]] = False
-        return self._awake
+        awake = self._hosts.accepts_vms & ~self.columns.going_down
+        awake[[self._hosts.index_by_id[step.host_id] for step in self.advised]] = False
+        return awake
 
     def visible(self, mask: BoolArray, lease_id: int | None) -> BoolArray:
         """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it."""
@@ -211,7 +205,7 @@ class PowerDraft:
         """So many more are to be on, or on their way."""
         if not self.rules.floor:
             return 0
-        on = self.awake.copy()
+        on = self.awake
         index = self._hosts.index_by_id
         on[[index[one.host_id] for one in self.sequences.values() if one.is_coming and one.host_id in index]] = True
         handed_over = self.columns.rows_of(self.known.bounds.handed_over)
@@ -270,30 +264,24 @@ class PowerDraft:
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 
-    def may_sleep(self, row: int, *, ordered: bool = False) -> bool:
-        """It is on and handed over, and nothing stands against switching it off now.
+    @property
+    def switchable(self) -> BoolArray:
+        """The rows of hosts that are on and handed over, and that nothing stands against switching off, shape (H,).
 
-        Rests and quiet hours are for the policy, not for what an administrator has `ordered`.
+        Rests and quiet hours are for the policy, not for what an administrator has ordered.
         """
-        return bool(self._switchable[row] if ordered else self.able_to_sleep[row])
+        return self.awake & self.columns.handed_over & ~self.columns.ours & ~self._bridge_hosts
 
     @property
     def able_to_sleep(self) -> BoolArray:
-        """The rows of hosts that `may_sleep` by the policy's wish, shape (H,)."""
-        if self._able_to_sleep is None:
-            if self._is_quiet:
-                self._able_to_sleep = np.zeros_like(self._hosts.accepts_vms)
-            else:
-                # It is left alone for a while once it came up, and after a failure.
-                columns = self.columns
-                rested = (columns.rested_at_s <= self.now_s) | (columns.since_s > self.now_s)
-                self._able_to_sleep = self._switchable & rested
-            self._able_to_sleep[list(self.receiving)] = False
-        return self._able_to_sleep
-
-    @property
-    def _switchable(self) -> BoolArray:
-        return self.awake & self.columns.handed_over & ~self.columns.ours & ~self._bridge_hosts
+        """Those of them that may be let sleep now by the policy's wish, shape (H,)."""
+        if self._is_quiet:
+            return np.zeros_like(self._hosts.accepts_vms)
+        columns = self.columns
+        # It is left alone for a while once it came up, and after a failure.
+        able = self.switchable & ((columns.rested_at_s <= self.now_s) | (columns.since_s > self.now_s))
+        able[list(self.receiving)] = False
+        return able
 
     @property
     def spare(self) -> int:
@@ -319,7 +307,6 @@ class PowerDraft:
             self.write(sequence)
         else:
             self.advised.append(disable_step(sequence))
-            self._awake = self._able_to_sleep = None
 
     # -- all ---------------------------------------------------------------------------------------------------
 
@@ -329,7 +316,6 @@ class PowerDraft:
             self.sequences[sequence.host_id] = sequence
             self.changed.add(sequence.host_id)
             self.columns.note(sequence)
-            self._awake = self._able_to_sleep = None
 
     def complete(self, plan: Plan) -> Plan:
         """The plan with the steps, sequences and settled orders of host power that were decided here."""

@@ -79,7 +79,7 @@ def take_orders_to_sleep(draft: PlanDraft, power: PowerDraft) -> None:
         row = draft.state.hosts.index_by_id.get(host_id)
         if order.goal is not PowerGoal.OFF or row is None:
             continue
-        if power.may_sleep(row, ordered=True) and power.spare > 0 and unused_rows(draft, power, np.array([row])):
+        if power.switchable[row] and power.spare > 0 and unused_rows(draft, power, np.array([row])):
             power.let_sleep(row, ORDERED, "an administrator ordered it off")
         power.settled_orders.append(host_id)
 
