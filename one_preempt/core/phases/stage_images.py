@@ -12,7 +12,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import stage_ahead
 from one_preempt.core.phases.images.image_draft import ImageDraft
-from one_preempt.core.phases.images.promised_images import promised_needs
+from one_preempt.core.phases.images.promised_images import look_for_needs
 from one_preempt.core.phases.images.removals import Removals
 
 # So long before a transfer begins what is in its way is removed. Fixed: it takes seconds to delete a file, and another
@@ -25,9 +25,9 @@ def stage_images(draft: PlanDraft) -> None:
     images = draft.images
     assert images is not None, "only where images are staged"
     images.look_again()
-    needs = promised_needs(draft, images)
-    plan = images.plan_of(needs)
-    removals = Removals(draft, images, [one for of_lease in needs.values() for one in of_lease])
+    look_for_needs(draft, images)
+    plan = images.plan
+    removals = Removals(draft, images, images.all_needs)
     rooms: dict[int, int | None] = {}
     for transfer in plan.transfers:
         host_id = transfer.host_id

@@ -23,7 +23,7 @@ from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmS
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
-from one_preempt.core.phases.images.promised_images import brought_for, needs_at, promised_needs
+from one_preempt.core.phases.images.promised_images import brought_for, look_for_needs, needs_at
 from one_preempt.core.phases.images.removals import Removals
 from one_preempt.core.phases.reservations.promised import has_exact_start, standing_stays
 
@@ -35,8 +35,8 @@ def stage_ahead(draft: PlanDraft, images: ImageDraft) -> None:
     expected = _expected_needs(draft, images)
     if not expected:
         return
-    needs, now_s = promised_needs(draft, images), draft.state.now_s
-    plan, promised = images.plan_of(needs), [one for of_lease in needs.values() for one in of_lease]
+    look_for_needs(draft, images)
+    plan, promised, now_s = images.plan, images.all_needs, draft.state.now_s
     for transfer in under_way_ahead(expected, images.known, plan):
         images.orders.append(_order(draft, transfer))
         draft.wake_by(transfer.end_s if transfer.end_s > now_s + 1 else now_s + images.rules.retry_delay_s)

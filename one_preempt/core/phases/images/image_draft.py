@@ -71,10 +71,18 @@ class ImageDraft:
         else:
             del self.needs[lease_id]
 
-    def plan_of(self, needs: Mapping[int, tuple[ImageNeed, ...]]) -> StagingPlan:
-        """The plan for all that was promised; the same until that changes."""
+    @property
+    def all_needs(self) -> list[ImageNeed]:
+        """Those of all leases, once they were looked for since promises have changed."""
+        assert self.needs is not None, "they are looked for first"
+        assert not self.changed, "they are looked for first"
+        return [one for of_lease in self.needs.values() for one in of_lease]
+
+    @property
+    def plan(self) -> StagingPlan:
+        """The plan for all of these; the same until they change."""
         if self._planned is None:
-            self._planned = self.plan_for([one for of_lease in needs.values() for one in of_lease])
+            self._planned = self.plan_for(self.all_needs)
         return self._planned
 
     def plan_for(self, needs: Sequence[ImageNeed]) -> StagingPlan:

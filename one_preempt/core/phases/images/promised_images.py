@@ -26,8 +26,8 @@ IMAGES_LATE = "reservation-images-late"
 IMAGES_WITHOUT_ROOM = "reservation-images-no-room"
 
 
-def promised_needs(draft: PlanDraft, images: ImageDraft) -> Mapping[int, tuple[ImageNeed, ...]]:
-    """What every lease with an exact start ahead needs on its hosts, by lease id."""
+def look_for_needs(draft: PlanDraft, images: ImageDraft) -> Mapping[int, tuple[ImageNeed, ...]]:
+    """Find what every lease with an exact start ahead needs on its hosts, by lease id, where promises have changed."""
     if images.needs is None:
         images.needs = {}
         looked_at = promised_leases(draft)
@@ -147,11 +147,12 @@ def _copied_to(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
 def _there_by(draft: PlanDraft, images: ImageDraft, image_id: int, start_s: int) -> set[int]:
     """Hosts that have an image, or to which it comes for somebody who starts by then."""
     there = set(images.held_or_coming.get(image_id, ()))
-    promised = promised_needs(draft, images)
+    look_for_needs(draft, images)
     if images.in_time.are_all:
         return there | set(images.in_time.come_by(image_id, start_s))
-    planned = images.plan_of(promised).transfers
-    return there | {one.host_id for one in planned if one.image_id == image_id and one.needed_s <= start_s}
+    return there | {
+        one.host_id for one in images.plan.transfers if one.image_id == image_id and one.needed_s <= start_s
+    }
 
 
 def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray | None:
@@ -163,7 +164,7 @@ def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Boo
     kept = {place: _held_mib(images, place) for place in in_use_until(draft, images)}
     for record in images.known.coming:
         kept[record.order.place] = record.order.size_mib
-    for of_lease in promised_needs(draft, images).values():
+    for of_lease in look_for_needs(draft, images).values():
         kept.update((one.place, max(one.size_mib, kept.get(one.place, 0))) for one in of_lease)
     kept_mib: dict[int, int] = {}
     for (_, host_id), size_mib in kept.items():
@@ -181,8 +182,9 @@ def _rows_with_pool_room(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Boo
 
 def receiving_rows(draft: PlanDraft, images: ImageDraft) -> Mapping[int, int]:
     """By row of the hosts to which images come, when the first of them begins."""
+    look_for_needs(draft, images)
     coming = [(record.order.host_id, record.since_s) for record in images.known.coming]
-    coming += [(one.host_id, one.begin_s) for one in images.plan_of(promised_needs(draft, images)).transfers]
+    coming += [(one.host_id, one.begin_s) for one in images.plan.transfers]
     found: dict[int, int] = {}
     for host_id, begin_s in coming:
         row = draft.state.hosts.index_by_id.get(host_id)
@@ -199,19 +201,19 @@ def why_not_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     own = needs_at(draft, lease, vms, stay)
     if not own:
         return None
-    promised = promised_needs(draft, images)
+    promised = look_for_needs(draft, images)
     in_time = None if lease.id in promised else images.in_time.also(own)
     if in_time is False:
         return _comes_late(images, own, stay.start_s)
     if in_time and _surely_has_pool_room(draft, images, own):
         return None
-    before = images.plan_of(promised)
+    before = images.plan
     needs = [*(one for other, of in promised.items() if other != lease.id for one in of), *own]
     then = images.plan_for(needs)
     late = then.left.keys() - before.left.keys() or then.tight - before.tight
     if lease.id in then.left or late or any(one.place in then.tight for one in own):
         return _comes_late(images, own, stay.start_s)
-    return _lacks_pool_room(draft, images, [one for of in promised.values() for one in of], needs, before, then)
+    return _lacks_pool_room(draft, images, needs, then)
 
 
 def may_be_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
@@ -252,14 +254,12 @@ def _surely_has_pool_room(draft: PlanDraft, images: ImageDraft, own: Sequence[Im
 
 
 def _lacks_pool_room(
-    draft: PlanDraft,
-    images: ImageDraft,
-    needs_before: Sequence[ImageNeed],
-    needs: Sequence[ImageNeed],
-    before: StagingPlan,
-    then: StagingPlan,
+    draft: PlanDraft, images: ImageDraft, needs: Sequence[ImageNeed], then: StagingPlan
 ) -> Reason | None:
-    """Some host would have to keep more images at a time than it may."""
+    """With these needs, and the plan for them, some host would have to keep more images at a time than it may.
+
+    And more than without them.
+    """
     pool_mib = images.rules.pool_mib
     if pool_mib is None:
         return None
@@ -268,7 +268,7 @@ def _lacks_pool_room(
     over = {host_id: peak for host_id, peak in peaks.items() if peak > pool_mib}
     if not over:
         return None
-    peaks_before = peaks_mib(needs_before, before, images.staging, in_use)
+    peaks_before = peaks_mib(images.all_needs, images.plan, images.staging, in_use)
     worse = [host_id for host_id, peak in over.items() if peak > peaks_before.get(host_id, 0)]
     if not worse:
         return None
