@@ -8,7 +8,6 @@ from typing import TypeVar
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.ports import CloudUnavailable, LeaseStore, PoolReader
 
-_LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 Told = TypeVar("Told")
 
 
@@ -40,7 +39,7 @@ class Leadership:
 
     def is_elsewhere(self, raft_state: RaftState) -> bool:
         """Is it for another front-end to act, where this one is in that state?"""
-        return self._acts and raft_state not in _LEADING
+        return self._acts and not raft_state.leads
 
     def told(self, question: Callable[[], Told]) -> Told:
         """What the cloud answers now; where it does not, the daemon of another front-end may go on.
@@ -66,7 +65,7 @@ class Leadership:
         """
         if self._silence is None:
             try:
-                return self._reader.read_raft_state() in _LEADING
+                return self._reader.read_raft_state().leads
             except CloudUnavailable as error:
                 self._silence = error
         return False

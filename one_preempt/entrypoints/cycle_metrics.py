@@ -22,7 +22,6 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.image_transfer import TransferPhase
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import KnownPower, PowerPhase, PowerSequence
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER
@@ -33,7 +32,6 @@ MOST_CODES = 64
 OTHER = "other"
 MILLI = 1000
 _WAITING = (LeaseState.WAITING, LeaseState.PREEMPTED)
-_LEADING = (RaftState.SOLO, RaftState.LEADER)
 
 
 class Seen(Struct, frozen=True):
@@ -84,7 +82,7 @@ class CycleMetrics:
             self._instruments.hosts_switched.labels(switched).inc()
         self._leases.take(state)
         self._seen = Seen(state, plan, dict(self._leases.counts), dict(self._leases.refused))
-        self._end(result, leads=report.raft_state in _LEADING)
+        self._end(result, leads=report.raft_state.leads)
 
     def failed(self, *, defect: bool = False) -> None:
         """A cycle could not be carried out."""

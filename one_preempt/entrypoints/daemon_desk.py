@@ -32,7 +32,7 @@ class LastCycle(Struct, frozen=True):
     @property
     def leads(self) -> bool:
         """This front-end is the one to act."""
-        return self.raft_state in (RaftState.SOLO, RaftState.LEADER)
+        return self.raft_state is not None and self.raft_state.leads
 
 
 def went(report: CycleReport, duration_s: float) -> LastCycle:
@@ -76,10 +76,10 @@ class Desk:
         """
         with self._lock:
             last = self._last
-        if message.kind == "status":
+        if message is Message.STATUS:
             return {"ok": True, "schedules": self._schedules(last), "last_cycle": _described(last)}
         self._wake()
-        if message.kind == "place":
+        if message is Message.PLACE:
             return {"ok": True, "schedules": True} if self._schedules(last) else None
         return {"ok": True}
 

@@ -185,7 +185,7 @@ def good_cycle() -> LastCycle:
 def schedules(desk: Desk, last: LastCycle | None) -> bool:
     if last is not None:
         desk.tell(last)
-    answer = desk.answer(Message("place"))
+    answer = desk.answer(Message.PLACE)
     assert answer in (None, {"ok": True, "schedules": True})
     return answer is not None
 
@@ -215,7 +215,7 @@ def test_a_plan_that_its_own_check_refused_places_nothing(desk: Desk) -> None:
 
 
 def test_all_messages_but_status_wake_the_daemon(desk: Desk, woken: Woken) -> None:
-    assert desk.answer(Message("status")) == {"ok": True, "schedules": False, "last_cycle": None}
+    assert desk.answer(Message.STATUS) == {"ok": True, "schedules": False, "last_cycle": None}
     assert woken.times == 0
     for kind in ("place", "hook", "wake"):
         desk.answer(Message(kind))

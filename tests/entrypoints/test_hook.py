@@ -98,7 +98,7 @@ def test_what_a_user_wrote_cannot_name_another_object() -> None:
     assert changed_object(encoded(document)) == ("VM", 5)
 
 
-def test_the_daemon_hears_kind_and_number_and_nothing_else(configuration: Path) -> None:
+def test_the_daemon_hears_of_a_hook_whose_object_it_takes_for_one(configuration: Path) -> None:
     heard: list[Message] = []
 
     def answer(message: Message) -> dict[str, object]:
@@ -108,7 +108,7 @@ def test_the_daemon_hears_kind_and_number_and_nothing_else(configuration: Path) 
     with DaemonSocket(answer, frozenset({os.geteuid()})).listening(configuration.parent / "daemon.sock"):
         done = run(RECORDED.read_bytes(), configuration)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert heard == [Message("hook", "VM", 0)]
+    assert heard == [Message.HOOK]
 
 
 def test_a_daemon_that_is_away_is_no_failure(configuration: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-
-from msgspec import Struct
+from enum import StrEnum
 
 from one_preempt.adapters.daemon_socket.client import PROTOCOL_VERSION
 
-KINDS = ("place", "hook", "status", "wake")
 HOOK_TYPES = ("VM", "HOST")
 GREATEST_ID = 2**31 - 1
 
@@ -17,12 +15,13 @@ class MessageError(ValueError):
     """The line is no message; the text says why."""
 
 
-class Message(Struct, frozen=True):
-    """A checked message. `hook_type` and `hook_id` name the object of a ``hook``; all else that came is dropped."""
+class Message(StrEnum):
+    """What is said. The object that a hook names is checked and dropped: the daemon reads the cloud itself."""
 
-    kind: str
-    hook_type: str = ""
-    hook_id: int = -1
+    PLACE = "place"
+    HOOK = "hook"
+    STATUS = "status"
+    WAKE = "wake"
 
 
 def parse_message(line: bytes) -> Message:
@@ -35,12 +34,15 @@ def parse_message(line: bytes) -> Message:
         raise MessageError("a message is a JSON object")
     if content.get("version") != PROTOCOL_VERSION:
         raise MessageError(f"only version {PROTOCOL_VERSION} is understood")
-    kind = content.get("kind")
-    if kind not in KINDS:
-        raise MessageError(f"kind must be one of {', '.join(KINDS)}")
-    if kind != "hook":
-        return Message(kind)
-    hook_type, hook_id = content.get("type"), content.get("id")
+    try:
+        message = Message(str(content.get("kind")))
+    except ValueError:
+        raise MessageError(f"kind must be one of {', '.join(Message)}") from None
+    if message is Message.HOOK:
+        _demand_object(content.get("type"), content.get("id"))
+    return message
+
+
+def _demand_object(hook_type: object, hook_id: object) -> None:
     if hook_type not in HOOK_TYPES or type(hook_id) is not int or not 0 <= hook_id <= GREATEST_ID:
         raise MessageError("a hook names type (VM or HOST) and id (a whole number)")
-    return Message(kind, hook_type, hook_id)

@@ -21,6 +21,11 @@ class RaftState(IntEnum):
     FOLLOWER = 2
     LEADER = 3
 
+    @property
+    def leads(self) -> bool:
+        """Is it for this front-end to act?"""
+        return self in (RaftState.SOLO, RaftState.LEADER)
+
 
 class PoolSnapshot(Struct, frozen=True):
     """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for.

@@ -126,7 +126,7 @@ def judge_zone(configuration: bytes) -> Iterator[Finding]:
 
 def judge_leadership(state: RaftState) -> Finding:
     """Would the daemon act on this front-end?"""
-    if state in (RaftState.SOLO, RaftState.LEADER):
+    if state.leads:
         return Finding("leadership", Grade.OK, f"this front-end is {state.name}")
     mend = "run the daemon on every front-end, each with its own endpoint: it waits until its front-end leads"
     return Finding("leadership", Grade.WARN, f"this front-end is {state.name}: the daemon does not act here", mend)

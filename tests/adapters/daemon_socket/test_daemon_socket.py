@@ -63,7 +63,7 @@ def test_a_question_is_answered_and_its_payload_checked(tmp_path: Path) -> None:
     with listening(tmp_path) as (path, heard):
         assert ask_daemon("place", {"version": 99, "kind": "hook"}, path) == {"ok": True, "schedules": True}
         assert ask_daemon("hook", {"type": "VM", "id": 7, "document": "<VM>"}, path) == {"ok": True, "schedules": True}
-    assert heard == [Message("place"), Message("hook", "VM", 7)]
+    assert heard == [Message.PLACE, Message.HOOK]
 
 
 def test_the_socket_is_for_its_owner_alone_and_goes_with_the_daemon(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_noise_is_refused_with_a_reason_and_the_next_question_answered(tmp_path:
         assert answer["ok"] is False
         assert answer["error"]
         assert ask_daemon("wake", {}, path)
-    assert heard == [Message("wake")]
+    assert heard == [Message.WAKE]
 
 
 def test_a_message_that_is_too_long_is_refused_and_the_daemon_lives(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_a_message_that_is_too_long_is_refused_and_the_daemon_lives(tmp_path: Pa
         assert b'"ok": true' not in answer
         assert ask_daemon("wake", {"much": "x" * MAX_MESSAGE_BYTES}, path) is None
         assert ask_daemon("wake", {}, path)
-    assert heard == [Message("wake")]
+    assert heard == [Message.WAKE]
 
 
 def test_a_message_in_pieces_is_put_together(tmp_path: Path) -> None:
     with listening(tmp_path) as (path, heard):
         assert json.loads(raw(path, b'{"version": 1,', b' "kind": "wa', b'ke"}\n'))["ok"]
-    assert heard == [Message("wake")]
+    assert heard == [Message.WAKE]
 
 
 def test_half_a_message_ends_with_its_time_and_a_client_that_leaves_does_no_harm(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_half_a_message_ends_with_its_time_and_a_client_that_leaves_does_no_harm
         with connected(path):
             pass
         assert ask_daemon("wake", {}, path)
-    assert heard == [Message("wake")]
+    assert heard == [Message.WAKE]
 
 
 def test_one_client_too_many_is_refused_at_once_and_a_free_place_is_used_again(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_one_client_too_many_is_refused_at_once_and_a_free_place_is_used_again(t
             waiting.sendall(b'"version": 1, "kind": "wake"}\n')
             assert json.loads(waiting.makefile("rb").read())["ok"]
         assert ask_daemon("place", {}, path) == {"ok": True, "schedules": True}
-    assert heard == [Message("wake"), Message("wake"), Message("place")]
+    assert heard == [Message.WAKE, Message.WAKE, Message.PLACE]
 
 
 def test_clients_that_hang_do_not_keep_the_daemon_from_ending(tmp_path: Path) -> None:
