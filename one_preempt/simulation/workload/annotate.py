@@ -76,21 +76,16 @@ def _local(request: WorkloadRequest) -> WorkloadRequest:
     )
 
 
-def with_types(
-    workload: Workload, shares: Sequence[tuple[LeaseType, float]], seed: int, concerned: Concerned = everything
-) -> Workload:
+def with_types(workload: Workload, shares: Sequence[tuple[LeaseType, float]], seed: int) -> Workload:
     """Lease types drawn with these shares, which add up to 1. What has a deadline keeps a type that is promised one."""
     told = ", ".join(f"{lease_type} {share:g}" for lease_type, share in shares)
+
+    def typed(request: WorkloadRequest, drawn: LeaseType) -> WorkloadRequest:
+        is_to_stay = drawn.best_effort and request.start is StartKind.DEADLINE
+        return request if is_to_stay else replace(request, lease_type=drawn)
+
     drawn = _drawn(workload, shares, seed, "types")
-    return _changed(
-        workload,
-        f"types {told} (seed {seed})",
-        concerned,
-        drawn,
-        lambda r, drawn_type: (
-            r if drawn_type.best_effort and r.start is StartKind.DEADLINE else replace(r, lease_type=drawn_type)
-        ),
-    )
+    return workload.after(f"types {told} (seed {seed})", map(typed, workload.requests, drawn))
 
 
 def with_deadlines(workload: Workload, factor: float, concerned: Concerned = everything) -> Workload:
@@ -98,33 +93,33 @@ def with_deadlines(workload: Workload, factor: float, concerned: Concerned = eve
     if not 1 <= factor <= 1e6:
         raise OnePreemptError(f"a deadline of {factor:g} durations cannot be met: a factor is at least 1, at most 1e6")
 
-    def constrained(request: WorkloadRequest, _: None) -> WorkloadRequest:
+    def constrained(request: WorkloadRequest) -> WorkloadRequest:
+        if not concerned(request):
+            return request
         slack_s = int(-(-request.planned_duration_s * factor // 1))
         return replace(request, start=StartKind.DEADLINE, deadline_at_s=request.ready_at_s + slack_s)
 
-    nothing = [None] * len(workload)
-    return _changed(workload, f"deadlines after {factor:g} durations", concerned, nothing, constrained)
+    return workload.mapped(f"deadlines after {factor:g} durations", constrained)
 
 
 def with_images(workload: Workload, images: Sequence[Image], seed: int) -> Workload:
     """Images drawn with their shares, which add up to 1 (VW07 8.3: seven of 10 % and thirty of 1 %)."""
+
+    def made(request: WorkloadRequest, image: Image) -> WorkloadRequest:
+        return replace(request, image=image.name, image_mib=image.size_mib)
+
     drawn = _drawn(workload, [(image, image.share) for image in images], seed, "images")
-    return _changed(
-        workload,
-        f"{len(images)} images (seed {seed})",
-        everything,
-        drawn,
-        lambda request, image: replace(request, image=image.name, image_mib=image.size_mib),
-    )
+    return workload.after(f"{len(images)} images (seed {seed})", map(made, workload.requests, drawn))
 
 
-def with_suspension_limit(workload: Workload, limit: int | None, concerned: Concerned = everything) -> Workload:
-    """No more than `limit` suspensions of a lease (SR11); None = no limit."""
-    if limit is not None and limit < 0:
+def with_suspension_limit(workload: Workload, limit: int, concerned: Concerned = everything) -> Workload:
+    """No more than `limit` suspensions of a lease (SR11)."""
+    if limit < 0:
         raise OnePreemptError(f"at most {limit} suspensions: the limit is at least 0")
-    nothing = [None] * len(workload)
-    step = f"at most {limit} suspensions" if limit is not None else "no limit of suspensions"
-    return _changed(workload, step, concerned, nothing, lambda request, _: replace(request, max_suspensions=limit))
+    return workload.mapped(
+        f"at most {limit} suspensions",
+        lambda request: replace(request, max_suspensions=limit) if concerned(request) else request,
+    )
 
 
 def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int, purpose: str) -> list[T]:
@@ -134,18 +129,6 @@ def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int, pur
     uniform = _generator(seed, purpose).random(len(workload))
     limits = np.cumsum([share for _, share in shares])[:-1]
     return [shares[index][0] for index in np.searchsorted(limits, uniform, side="right").tolist()]
-
-
-def _changed(
-    workload: Workload,
-    step: str,
-    concerned: Concerned,
-    drawn: Sequence[T],
-    change: Callable[[WorkloadRequest, T], WorkloadRequest],
-) -> Workload:
-    """The workload with those requests changed that are concerned, each by what was drawn for it."""
-    pairs = zip(workload.requests, drawn, strict=True)
-    return workload.after(step, (change(request, each) if concerned(request) else request for request, each in pairs))
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:

@@ -51,13 +51,6 @@ def test_types_come_in_their_shares() -> None:
     assert abs(counts[LeaseType.BE_CANCELLABLE] - 1500) < 3 * 27.4  # three standard deviations
 
 
-def test_only_those_concerned_get_a_type_and_their_draw_does_not_depend_on_the_others() -> None:
-    some = with_types(with_origins(JOBS, 1000, seed=1), QUARTERS, seed=5, concerned=external_only)
-    everybody = with_types(JOBS, QUARTERS, seed=5)
-    for one, other in zip(some.requests, everybody.requests, strict=True):
-        assert one.lease_type is (other.lease_type if one.external else LeaseType.DC_NON_PREEMPTABLE)
-
-
 def test_a_type_keeps_its_requests_when_its_share_grows() -> None:
     def cancellable(share: float) -> set[int]:
         shares = ((LeaseType.BE_CANCELLABLE, share), (LeaseType.DC_MIGRATABLE, 1 - share))
@@ -74,7 +67,7 @@ def test_shares_that_do_not_add_up_are_refused(share: float) -> None:
 
 
 def test_deadline_constraint_requests_get_twice_their_duration() -> None:
-    typed = with_types(with_origins(JOBS, 1000, seed=1), QUARTERS, seed=5, concerned=external_only)
+    typed = with_origins(with_types(JOBS, QUARTERS, seed=5), 1000, seed=1)
     for request in with_deadlines(typed, 2, concerned=deadline_constraint_only).requests:
         if request.external and not request.lease_type.best_effort:
             assert (request.start, request.deadline_at_s) == (StartKind.DEADLINE, request.submitted_at_s + 200)
@@ -106,7 +99,6 @@ def test_images_come_in_their_shares() -> None:
 def test_the_number_of_suspensions_is_limited_for_those_concerned() -> None:
     workload = with_suspension_limit(with_origins(JOBS, 1000, seed=1), 2, concerned=external_only)
     assert {(request.external, request.max_suspensions) for request in workload.requests} == {(True, 2), (False, None)}
-    assert all(request.max_suspensions is None for request in with_suspension_limit(workload, None).requests)
 
 
 def test_the_same_seed_gives_the_same_annotations_and_every_step_is_told() -> None:
