@@ -18,6 +18,7 @@ from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoin
 from one_preempt.composition import open_transport
 from one_preempt.configuration.gateway_settings import ZoneSettings
 from one_preempt.configuration.settings import Settings, load_settings
+from one_preempt.core.gateway.vm_runs import SECONDS_PER_HOUR
 from one_preempt.entrypoints.cli.check import OWN_USER, told
 from one_preempt.entrypoints.cli.gateway.who_may_run import judge_users
 from one_preempt.entrypoints.cli.options import config_option, json_option
@@ -91,27 +92,29 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: Mapping[s
             subject, Grade.WARN, "the federation has no zone of this name", "is it meant to be another cloud?"
         )
     try:
-        with closing(open_zone_transport(settings, endpoint, zone.auth_file)) as transport:
-            user = transport.document("one.user.info", OWN_USER)
-            yield Finding(subject, Grade.OK, f"{transport.endpoint} answers")
-            rights = judge_rights(user)
-            yield Finding(subject, rights.grade, rights.text, rights.mend)
-            window_s = settings.gateway.window_h * 3600
-            seen = OpenNebulaZone(transport, zone.name).seen(SystemClock().now_s() - window_s)
-            # A zone that is disabled does not tell its rules.
-            judged = bool(seen.hosts) and rights.grade is Grade.OK
-            snapshot = OpenNebulaPoolReader(transport, SystemClock()).read() if judged else None
+        yield from _findings_there(settings, zone, endpoint)
     except OnedError as error:
         yield Finding(subject, Grade.FAIL, f"{endpoint}: {error}", "check its auth_file and that user")
-        return
     except AnotherZone as error:
         yield Finding(subject, Grade.FAIL, str(error))
-        return
     except OnePreemptError as error:
         yield Finding(subject, Grade.FAIL, str(error), "meanwhile no request is sent there")
-        return
+
+
+def _findings_there(settings: Settings, zone: ZoneSettings, endpoint: str) -> Iterator[Finding]:
+    """What the zone itself tells. Raises `OnePreemptError` where it does not answer, or not to this user."""
+    subject, window_h = f"zone {zone.name}", settings.gateway.window_h
+    with closing(open_zone_transport(settings, endpoint, zone.auth_file)) as transport:
+        user = transport.document("one.user.info", OWN_USER)
+        yield Finding(subject, Grade.OK, f"{transport.endpoint} answers")
+        rights = judge_rights(user)
+        yield Finding(subject, rights.grade, rights.text, rights.mend)
+        seen = OpenNebulaZone(transport, zone.name).seen(SystemClock().now_s() - window_h * SECONDS_PER_HOUR)
+        # A zone that is disabled does not tell its rules.
+        judged = bool(seen.hosts) and rights.grade is Grade.OK
+        snapshot = OpenNebulaPoolReader(transport, SystemClock()).read() if judged else None
     has_share = bool(seen.hosts) or (zone.elements is not None and not seen.is_disabled)
-    told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {settings.gateway.window_h} h"
+    told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {window_h} h"
     mend = "" if has_share else "enable hosts there: it gets no share"
     yield Finding(subject, Grade.OK if has_share else Grade.WARN, told, mend)
     if seen.hosts_offline and zone.elements is None:
