@@ -24,6 +24,7 @@ from one_preempt.core.admission.standing import (
     Review,
     may_preempt,
     review,
+    rights_as_admitted,
     stays_as_admitted,
 )
 from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
@@ -148,24 +149,10 @@ class _AdmissionDesk(Struct):
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         self.reviewed[record.id] = standing = reviewed.record
         ended = not self.unreadable or self.unreadable.isdisjoint(record.vm_ids)
-        lease = _lease(standing, members, self._rights_of(standing, members[0]), all_seen=ended)
+        rights = rights_as_admitted(standing, members[0], self.rules, self.directory)
+        lease = _lease(standing, members, rights, all_seen=ended)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
-
-    def _rights_of(self, record: LeaseRecord, vm: VirtualMachine) -> GroupRights:
-        """Those of the owner as whom it was admitted: its VM may be another's or of another group by now, which was not
-        granted, and frees nothing of the share that it takes."""
-        if (vm.uid, vm.gid) == (record.uid, record.gid):
-            return self.rules.rights_of(vm)
-        user, group = self.directory.users.get(record.uid), self.directory.groups.get(record.gid)
-        as_admitted = replace(
-            vm,
-            uid=record.uid,
-            gid=record.gid,
-            uname=user.name if user is not None else "",
-            gname=group.name if group is not None else "",
-        )
-        return self.rules.rights_of(as_admitted)
 
     def _counted(self, record: LeaseRecord, first: VirtualMachine, reviewed: Review) -> Review:
         """The review, or a refusal where its owner would have one lease by a LEASE attribute more than is granted.

@@ -29,6 +29,14 @@ def came_through_gateway(vm: VirtualMachine) -> bool:
     return GATEWAY in vm.user_template
 
 
+def seen_otherwise(vm: VirtualMachine) -> VirtualMachine:
+    """`vm` as if it had come through a gateway where it says nothing of one, and the other way round."""
+    template = {name: values for name, values in vm.user_template.items() if name != GATEWAY}
+    if not came_through_gateway(vm):
+        template[GATEWAY] = ("",)
+    return replace(vm, user_template=template)
+
+
 class BeyondRights(StrEnum):
     """What happens to a claim beyond its owner's rights: the VM waits on HOLD, or is served as without it.
 

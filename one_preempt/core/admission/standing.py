@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
-from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
+from one_preempt.core.admission.rules import AdmissionRules, GroupRights, claim_beyond, seen_otherwise
 from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, spared_after, why_wish_stays
+from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
@@ -62,6 +63,35 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     if LEASE in vm.user_template:
         return _Request(rules.claimed_terms(vm), True, rule_name)
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
+
+
+def rights_as_admitted(
+    record: LeaseRecord, vm: VirtualMachine, rules: AdmissionRules, directory: Directory
+) -> GroupRights:
+    """Those by which the owner of a lease reserved what was accepted: nothing that he does afterwards frees his share.
+
+    `vm` is a VM of it. Whether that came through a gateway its owner writes as he likes.
+    """
+    vm = _as_admitted(record, vm, directory)
+    rights = rules.rights_of(vm)
+    if record.verdict is not Verdict.ACCEPTED or rights.max_share_percent is not None:
+        return rights
+    otherwise = rules.rights_of(seen_otherwise(vm))
+    return rights if otherwise.max_share_percent is None else otherwise
+
+
+def _as_admitted(record: LeaseRecord, vm: VirtualMachine, directory: Directory) -> VirtualMachine:
+    """It may be another's or of another group by now, which was not granted."""
+    if (vm.uid, vm.gid) == (record.uid, record.gid):
+        return vm
+    user, group = directory.users.get(record.uid), directory.groups.get(record.gid)
+    return replace(
+        vm,
+        uid=record.uid,
+        gid=record.gid,
+        uname=user.name if user is not None else "",
+        gname=group.name if group is not None else "",
+    )
 
 
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules, *, by_rights: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Who is in several groups may give his VMs from one to another (`onevm chgrp`): that frees no share."""
+"""What was accepted keeps its share, whatever its owner does with its VMs: another group, or the mark of a gateway."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ def test_an_accepted_start_counts_for_the_share_of_the_group_as_which_it_was_acc
     there = admit({1: elsewhere}, records, rules, NOW_S, (), directory=directory)
     assert (only_lease(there).rights_name, only_lease(there).max_share_percent) == ("users", 20)
     assert [note.code for note in there.notes] == ["change-refused"]
+
+
+def test_an_accepted_start_keeps_its_share_though_its_owner_says_that_a_gateway_sent_it() -> None:
+    rules = AdmissionRules(
+        rights=(
+            GroupRights("from elsewhere", group="users", through_gateway=True, max_ahead_s=0),
+            GroupRights("own", group="users", max_share_percent=50),
+        )
+    )
+    lease = {"TYPE": "DC-NON-PREEMPTABLE", "START": "+01:00:00", "DURATION": "01:00:00"}
+    records = standing(lease, Verdict.ACCEPTED, rules=rules)
+    marked = vm(1, lease, VmState.HOLD)
+    marked = replace(marked, user_template={**marked.user_template, "LEASE_GATEWAY": ("7",)})
+    told = only_lease(admit({1: marked}, records, rules, NOW_S, ()))
+    assert (told.rights_name, told.max_share_percent) == ("own", 50)
