@@ -9,11 +9,11 @@ counts: one with profile-guided optimisation, as Debian's, played 1.19 times as 
 both were tried (median of ten pairs, 144 nodes, EASY, full). Compiling `one_preempt/core` with mypyc, tried by hand
 when its values were dataclasses, made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the
 pairs run. Nor did the core, the simulated cloud, the simulator and the store compiled by Cython 3.3 as they are: 0.8 to
-0.95 times. Nor does mypyc 2.4 now that the values are Structs: with 178 modules compiled, those that define none and are
-not of the simulation, decisions are the same and take 0.95 times the instructions, but as many leases as before are
-played: 0.97 times, the median of twelve pairs (144 nodes, EASY, sampled). It cannot compile modules that define Structs:
-it drops `frozen=True` and the other keywords of a class. And 40 % of all instructions are the interpreter's own loop:
-if it cost nothing at all, 1.7 times as many would be played.
+0.95 times. Nor does mypyc 2.4 now that the values are Structs: with 178 modules compiled that define none and are not
+of the simulation, decisions are the same and take 0.95 times the instructions, but no more leases are played: 0.97
+times as many, the median of twelve pairs (144 nodes, EASY, sampled). Modules that define Structs it cannot compile as
+they are: it drops `frozen=True` and the other keywords of a class. And 40 % of all instructions are the interpreter's
+own loop: if it cost nothing at all, 1.7 times as many would be played.
 
     python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 1000] [--reservations FILE.lwf]
                                    [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]
