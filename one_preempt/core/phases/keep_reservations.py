@@ -6,29 +6,24 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-
-import numpy as np
+from functools import lru_cache
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, what_it_lacks
-from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then, need_matching
+from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.waking_times import come_up_any_moment
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
-from one_preempt.core.phases.queue.queue_room import lacks_room
-from one_preempt.core.phases.queue.starts import bar_to, hindrance_of, is_refused_for_long, lock_on, start
+from one_preempt.core.phases.queue.starts import bar_to, is_refused_for_long, lock_on, start
 from one_preempt.core.phases.reservations.ending_guests import gone_any_moment
 from one_preempt.core.phases.reservations.half_started_gangs import without_the_rest
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER, warn
 from one_preempt.core.phases.reservations.overbooked_hosts import firm_ceiling_in_turn
+from one_preempt.core.phases.reservations.placed_now import place_now, place_now_beside, place_nowhere
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, not_before_s, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import ceiling, firm_ceiling, meets_overbooked
@@ -42,7 +37,6 @@ from one_preempt.core.phases.reservations.stays import (
 from one_preempt.core.phases.reservations.unsuited_hosts import has_unsuited_host
 
 _BESIDE_ROOM = frozenset({reasons.NETWORK, reasons.DATASTORE, reasons.UNMONITORED})
-_PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: until then, what it needs is promised to others")
 
 
 def keep_reservations(draft: PlanDraft) -> None:
@@ -99,7 +93,7 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
     if free_then is not None and stays:
         for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
             free_then[row] -= amounts
-    placed = _place(draft, lease, vms, (), free_then, end_at_s)
+    placed = place_now(draft, lease, vms, (), free_then, end_at_s)
     if placed is not None:
         rest = stay_of_placed(draft, lease, vms, placed, end_at_s)
         draft.timeline.replace(lease.id, (*stays[:1], *(one for one in stays[1:] if one.start_s > now_s)))
@@ -113,7 +107,7 @@ def _keep_no_hosts(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     if draft.timeline.stays.get(lease.id) or lease.id in draft.state.reservations:
         book(draft, lease, ())
     end_at_s = expected_end_s(draft, lease, vms, now_s)
-    placed = _place(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
+    placed = place_now(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
     draft.lacking_room.discard(lease.id)
     if placed is not None:
         draft.timeline.replace(lease.id, (stay_of_placed(draft, lease, vms, placed, end_at_s),))
@@ -188,7 +182,7 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
         # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
         end_at_s = stays[0].end_s
     free_then = firm_ceiling_in_turn(draft, lease, stays[0] if stays else None, end_at_s)
-    placed = _place(draft, lease, vms, stays, free_then, end_at_s)
+    placed = place_now(draft, lease, vms, stays, free_then, end_at_s)
     if placed is None:
         if stays and come_up_any_moment(draft, stays[0]):
             _waits_for_its_hosts(draft, lease)
@@ -290,19 +284,19 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     is_due = bool(stays) and stays[0].start_s <= now_s
     if not is_due and not draft.timeline.has_counted_nodes(lease.id, len(vms), now_s):
         # What was promised by number stands on none of the hosts; all that is free is somebody's.
-        return _place_nowhere(draft, lease, vms)
+        return place_nowhere(draft, lease, vms)
     with draft.room.beside(draft.resting_room):
         is_full = not draft.matchmaker.has_room(vms, draft.room)
     if is_full:
         # So it is for most that wait, and it is settled whatever was promised to whom.
-        return _place_nowhere(draft, lease, vms)
+        return place_nowhere(draft, lease, vms)
     if _start_whole(draft, lease, vms):
         return True
     if not is_due:
         return False
     slot_end_s = stays[0].end_s
     free_then = firm_ceiling_in_turn(draft, lease, stays[0], slot_end_s)
-    placed = _place_beside(draft, lease, vms, stays, free_then, slot_end_s)
+    placed = place_now_beside(draft, lease, vms, stays, free_then, slot_end_s)
     if placed is None:
         return False
     first = stay_of_placed(draft, lease, vms, placed, slot_end_s)
@@ -315,14 +309,14 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     """Start it now for all that is left of it, where nobody else was promised that room; whether it starts."""
     now_s = draft.state.now_s
     if not draft.timeline.has_counted_nodes(lease.id, len(vms), now_s):
-        return _place_nowhere(draft, lease, vms)
+        return place_nowhere(draft, lease, vms)
     whole_s = takes_s(draft, lease, vms)
     if not draft.timeline.has_counted_room(lease.id, len(vms), whole_s, now_s):
         # What was promised by number stands on none of the hosts; all that is free is somebody's.
-        return _place_nowhere(draft, lease, vms)
+        return place_nowhere(draft, lease, vms)
     end_at_s = end_of(now_s, whole_s)
     stays = draft.timeline.withdraw(lease.id)
-    placed = _place_beside(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
+    placed = place_now_beside(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
     if placed is None:
         if stays:
             draft.timeline.hold(stays)
@@ -330,86 +324,3 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     book(draft, lease, [stay_of_placed(draft, lease, vms, placed, end_at_s)])
     start(draft, lease, vms, placed)
     return True
-
-
-def _place_beside(
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    promised: Sequence[Stay],
-    free_then: IntArray | None,
-    end_s: int | None,
-) -> tuple[Placement, ...] | None:
-    """Hosts now as `_place` finds them, where no device or core of theirs was promised to others before `end_s`."""
-    mark = draft.room.checkpoint()
-    placed = _place(draft, lease, vms, promised, free_then, end_s)
-    if placed is None:
-        return None
-    stay = stay_of_placed(draft, lease, vms, placed, end_s)
-    if has_all_then(draft, vms, stay):
-        return placed
-    draft.room.rollback(mark)
-    draft.waits[lease.id] = _PROMISED_TO_OTHERS
-    return None
-
-
-# -- both ----------------------------------------------------------------------------------------------------
-
-
-def _place(
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    promised: Sequence[Stay],
-    free_then: IntArray | None,
-    end_s: int | None = None,
-) -> tuple[Placement, ...] | None:
-    """Hosts for all VMs now, until `end_s`, the promised ones first; None with the reason noted."""
-    hindrance = hindrance_of(draft, lease, vms)
-    if hindrance is not None:
-        draft.waits[lease.id] = hindrance
-        return None
-    counted = any(vm.needs_hardware for vm in vms)
-    resting = np.zeros_like(draft.resting_room) if counted else draft.resting_room
-    with draft.room.beside(resting), draft.room.capped(free_then):
-        placed: tuple[Placement, ...] | Unplaced | None = None
-        if promised and len(promised[0].host_rows) == len(vms):
-            ids = draft.state.hosts.ids
-            rows = promised[0].host_rows
-            there = [Placement(vm.id, int(ids[row])) for vm, row in zip(vms, rows, strict=True)]
-            placed = draft.matchmaker.place_at(vms, there, draft.room)
-        if placed is None or isinstance(placed, Unplaced):
-            placed = _placed_anywhere(draft, lease, vms, end_s)
-    if isinstance(placed, Unplaced):
-        _wait(draft, lease, placed)
-        return None
-    draft.waits.pop(lease.id, None)
-    return placed
-
-
-def _placed_anywhere(
-    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None
-) -> tuple[Placement, ...] | Unplaced:
-    """Hosts on which nobody lacks by it what he was promised for later, if there are such: what is due comes first."""
-    anywhere = partial(draft.matchmaker.place_together, vms, draft.room, limited=False)
-    placed = placed_beside(draft, lease, vms, end_s, anywhere)
-    return anywhere() if isinstance(placed, Unplaced) and need_matching(vms) else placed
-
-
-def _place_nowhere(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
-    """Nothing is left for it on any host; the reason is noted that a search would come to."""
-    unplaced = draft.matchmaker.where_all_is_full(vms, draft.room)
-    if unplaced is None:
-        return _place(draft, lease, vms, (), np.zeros_like(draft.room.free)) is not None
-    hindrance = hindrance_of(draft, lease, vms)
-    if hindrance is not None:
-        draft.waits[lease.id] = hindrance
-    else:
-        _wait(draft, lease, unplaced)
-    return False
-
-
-def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced) -> None:
-    draft.waits[lease.id] = unplaced.reason
-    if lacks_room(unplaced):
-        draft.lacking_room.add(lease.id)
