@@ -8,7 +8,7 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, preempt_in_time
+from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, decide_who_leaves
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.in_danger import IN_DANGER
@@ -24,7 +24,7 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
     requests = [lease for lease in waiting_leases(draft) if lease.id in preempting]
     for lease in looked_at_in_turn(requests, draft.state.now_s):
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
-        obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, expected_end_s(draft, lease, vms, now_s)))
+        obstacle = decide_who_leaves(draft, RoomWanted(lease, vms, now_s, expected_end_s(draft, lease, vms, now_s)))
         if obstacle is not None:
             told = draft.waits.get(lease.id)
             if told is not None and told.code == IN_DANGER:

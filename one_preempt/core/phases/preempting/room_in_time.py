@@ -18,7 +18,7 @@ from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
-from one_preempt.core.phases.preempting.room_made import preempt_in_time
+from one_preempt.core.phases.preempting.room_made import decide_who_leaves
 from one_preempt.core.phases.queue.starts import lock_on
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.beside_late_leavers import beside_late_leavers
@@ -78,7 +78,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
         return
     within = _beside_sleepers(draft, stay)
     wanted = RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s, within)
-    obstacle = preempt_in_time(draft, wanted)
+    obstacle = decide_who_leaves(draft, wanted)
     if obstacle is not None and obstacle.code == NEXT_CYCLE:
         draft.choices.put_off.append((wanted, begin_s))
     else:
@@ -90,7 +90,7 @@ def look_at_one_more(draft: PlanDraft) -> None:
     if not draft.choices.put_off:
         return
     wanted, _ = draft.choices.put_off.pop(drawn_place(len(draft.choices.put_off), draft.state.now_s))
-    _tell_of_leavers(draft, wanted, preempt_in_time(draft, wanted, is_last=True))
+    _tell_of_leavers(draft, wanted, decide_who_leaves(draft, wanted, is_last=True))
     for _, begin_s in draft.choices.put_off:
         # Those that must begin before it were looked at: nothing has gone wrong yet.
         draft.wake_by(max(begin_s, draft.state.now_s + 1))

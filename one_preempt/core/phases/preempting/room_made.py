@@ -67,7 +67,7 @@ CHOICES_AHEAD_A_CYCLE = 3
 CHOICES_A_REQUEST = 4
 
 
-def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
+def decide_who_leaves(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
     """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None.
 
     Of the looks for what starts at a time to come one is kept for whoever is said to be the last.
@@ -89,10 +89,10 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = Fal
         draft.choices.ahead += 1
     else:
         draft.choices.now += 1
-    return _asked_on(draft, wanted)
+    return _ask_until_some_can(draft, wanted)
 
 
-def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
+def _ask_until_some_can(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     """Decide who leaves, at last who surely can; what kept the first from it who were chosen, or None."""
     staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
@@ -103,7 +103,7 @@ def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
             # Where others are cheaper to empty and will not do, those that it was promised come before the rest, and
             # all of them: one was perhaps tried together with one that would not do.
             asked, lacks = own, frozenset()
-        outcome = _preempt_for(draft, asked, staying, lacks, asked_before)
+        outcome = _ask_once(draft, asked, staying, lacks, asked_before)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
@@ -113,7 +113,7 @@ def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
             break
         staying, lacking = staying | outcome.lease_ids, lacking | outcome.host_rows
     # Which hosts will do is asked of all of them anew.
-    outcome = _preempt_for(draft, wanted, staying, frozenset(), CHOICES_A_REQUEST - 1)
+    outcome = _ask_once(draft, wanted, staying, frozenset(), CHOICES_A_REQUEST - 1)
     return first if isinstance(outcome, Hindered) else outcome
 
 
@@ -144,7 +144,7 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     return None
 
 
-def _preempt_for(
+def _ask_once(
     draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], lacking: frozenset[int], asked_before: int
 ) -> Hindered | Reason | None:
     """Decide one preemption without those who are `staying`, on no host of the rows `lacking`, and add it to the draft.
