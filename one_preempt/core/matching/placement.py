@@ -160,7 +160,7 @@ class Matchmaker(SinglePlacement):
     def _could_be_on_each(self, vm: VirtualMachine, rows: Sequence[int], room: Room) -> bool:
         """Nothing but CPU and memory could keep a VM from these rows' hosts, of which those of a cluster are alike."""
         one_in_cluster = {self.hosts.hosts[row].cluster_id: row for row in rows}
-        return all(self._try_host(vm, row, room, {}) is not None for row in one_in_cluster.values())
+        return all(isinstance(self._try_host(vm, row, room), Placement) for row in one_in_cluster.values())
 
     def where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
         """What `place_together` says where no host has room for the first; None where it looks at more than that."""
@@ -327,8 +327,8 @@ class Matchmaker(SinglePlacement):
                 fits = bool(room.free[row, 0] >= vm.cpu_centi and room.free[row, 1] >= vm.memory_mib)
                 if not fits or image_datastore_without_room(vm, room) is not None:
                     break
-                placement = self._try_host(vm, row, room, {})
-                if placement is None:
+                placement = self._try_host(vm, row, room)
+                if isinstance(placement, str):
                     break
                 room.take(placement)
                 found.append(placement)
@@ -344,15 +344,15 @@ class Matchmaker(SinglePlacement):
         vm, hosts, left = vms[0], self.hosts.hosts, len(vms)
         where: list[tuple[int, Placement]] = []
         taken: dict[int, int] = {}
-        like_in_cluster: dict[int, Placement | None] = {}
+        like_in_cluster: dict[int, Placement | str] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in rows_with_places:
             host = hosts[row]
             cluster_id = host.cluster_id
             if not alike_in_cluster or cluster_id not in like_in_cluster:
-                like_in_cluster[cluster_id] = self._try_host(vm, row, room, {})
+                like_in_cluster[cluster_id] = self._try_host(vm, row, room)
             like = like_in_cluster[cluster_id]
-            if like is None:
+            if isinstance(like, str):
                 continue
             taken[row] = here = places if places < left else left
             where += [(host.id, like)] * here

@@ -157,15 +157,17 @@ class SinglePlacement:
         if refusal is not None:
             return refusal
         tests = self._tests_of_room(vm, room, among, rules, limited=limited)
-        lacking: dict[str, int] = {}
+        lacking: Counter[str] = Counter()
         nics: dict[int, ChosenNetworks] = {}
         for row in self._ordered(vm, self._passing(vm, tests), after_host_id):
-            placement = self._try_host(vm, row, room, lacking, nics)
-            if placement is not None:
-                room.take(placement)
-                for companion in rules.companions if rules and limited else ():
-                    room.hold(placement.host_id, companion.resources)
-                return placement
+            found = self._try_host(vm, row, room, nics)
+            if isinstance(found, str):
+                lacking[found] += 1
+                continue
+            room.take(found)
+            for companion in rules.companions if rules and limited else ():
+                room.hold(found.host_id, companion.resources)
+            return found
         return reasons.no_host(self._counts(vm, tests, lacking), needs_of(vm))
 
     def too_small(self, vm: VirtualMachine, mask: BoolArray) -> int:
@@ -188,10 +190,12 @@ class SinglePlacement:
         for row in self._ordered(vm, self._passing(vm, tests)):
             if trials.left <= 0:
                 return
-            placement = None if row in hopeless else self._try_host(vm, row, room, {}, nics)
-            if placement is not None:
-                yield placement
-            elif row not in hopeless:
+            if row in hopeless:
+                continue
+            found = self._try_host(vm, row, room, nics)
+            if isinstance(found, Placement):
+                yield found
+            else:
                 trials.left -= 1
                 if trials.is_untouched(row) and self._lacks(vm, self.hosts.hosts[row], room):
                     hopeless.add(row)
@@ -281,23 +285,14 @@ class SinglePlacement:
         yield from order[mask.take(order)].tolist()
 
     def _try_host(
-        self,
-        vm: VirtualMachine,
-        row: int,
-        room: Room,
-        counts: dict[str, int],
-        nics: dict[int, ChosenNetworks] | None = None,
-    ) -> Placement | None:
-        """The placement on one host that has CPU and memory, or None with the reason counted.
+        self, vm: VirtualMachine, row: int, room: Room, nics: dict[int, ChosenNetworks] | None = None
+    ) -> Placement | str:
+        """The placement on one host that has CPU and memory, or the code of what else is lacking there.
 
         `nics`: what was chosen on other hosts in the room as it is, by cluster; this host's is added.
         """
         host = self.snapshot.hosts[int(self.hosts.ids[row])]
-        found = self._lacks(vm, host, room) or self._served_by(vm, host, room, nics if nics is not None else {})
-        if not isinstance(found, str):
-            return found
-        counts[found] = counts.get(found, 0) + 1
-        return None
+        return self._lacks(vm, host, room) or self._served_by(vm, host, room, nics if nics is not None else {})
 
     def _served_by(
         self, vm: VirtualMachine, host: Host, room: Room, nics: dict[int, ChosenNetworks]
