@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from one_preempt.core.model.owner_use import Departed, Occupant, Occupants
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -38,7 +40,7 @@ def observed_occupants(
         if vm is not None and occupies:
             # When it was looked at last it was on no host, or counted otherwise.
             since_s = now_s if was is not None else max(before.seen_at_s, _since_s(vm, now_s))
-            present[vm_id] = _occupant(vm, since_s)
+            present[vm_id] = _of_same_group(was, _occupant(vm, since_s))
     return Occupants(now_s, present, tuple(departed))
 
 
@@ -53,7 +55,14 @@ def _since_s(vm: VirtualMachine, now_s: int) -> int:
 
 
 def _is_as_before(vm: VirtualMachine, was: Occupant) -> bool:
-    return (vm.gid, vm.uid, vm.cpu_centi, vm.memory_mib) == (was.gid, was.uid, was.cpu_centi, was.memory_mib)
+    return (vm.uid, vm.cpu_centi, vm.memory_mib) == (was.uid, was.cpu_centi, was.memory_mib)
+
+
+def _of_same_group(was: Occupant | None, now: Occupant) -> Occupant:
+    """It stays that group's as whose it got its host: whoever is in two groups could have the other one charged."""
+    if was is None or was.uid != now.uid:
+        return now
+    return replace(now, gid=was.gid, group_name=was.group_name)
 
 
 def _occupant(vm: VirtualMachine, since_s: int) -> Occupant:

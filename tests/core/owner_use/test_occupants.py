@@ -54,6 +54,19 @@ def test_a_vm_that_is_given_to_another_owner_counts_for_the_old_one_until_then()
     assert (stays(occupants), left(occupants)) == ({1: NOW_S + 10}, [(5, NOW_S - 500, NOW_S + 10)])
 
 
+def test_one_that_its_owner_gives_to_another_group_counts_for_the_one_that_got_its_host() -> None:
+    """He would be next as a member of the one group, and have the other one charged."""
+    mine = on_host(1, NOW_S - 500, gid=1)
+    there = owned(mine, 2, 5)
+    larger = replace(there, cpu_centi=800)
+    occupants = looked(seen([mine]), seen([there]), seen([larger]))
+    now = occupants.present[1]
+    assert (now.gid, now.group_name, now.cpu_centi) == (1, "group1", 800)
+    assert left(occupants) == [(5, NOW_S - 500, NOW_S + 20)]
+    back = on_host(1, NOW_S + 35, gid=2)
+    assert looked(seen([mine]), seen([stopped(there)]), seen([back])).present[1].gid == 2
+
+
 def test_one_that_is_resized_counts_as_it_was_until_then() -> None:
     small = on_host(1, NOW_S - 500)
     occupants = looked(seen([small]), seen([replace(small, cpu_centi=800)]))
