@@ -15,6 +15,7 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
+from one_preempt.core.phases.devices_and_groups.datastores_and_networks_then import lacks_addresses
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.waking_times import come_up_any_moment
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
@@ -137,7 +138,7 @@ def _is_undisturbed(
         return False
     if not lease.preempts and not set(draft.overrun_rows).isdisjoint(stays[0].host_rows):
         return False
-    return what_it_lacks(draft, lease, stays[0]) is None
+    return what_it_lacks(draft, lease, stays[0]) is None and lacks_addresses(draft, vms, stays[0]) is None
 
 
 def _await_start(draft: PlanDraft, lease: Lease) -> None:
@@ -160,18 +161,20 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     _await_start(draft, lease)
     if stays:
         make_room_in_time(draft, lease, vms, stays[0])
-        _warn_of_bar(draft, lease, vms, start_at_s)
+        _warn_of_what_bars(draft, lease, vms, stays[0])
         return
     lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost"
     warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it {lost}")
 
 
-def _warn_of_bar(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_s: int) -> None:
-    """A lock or a quota would hold it up if it were due: said now, unless something worse is."""
+def _warn_of_what_bars(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
+    """What would hold it up if it were due, a lock, a quota or a want of addresses: said now, unless worse is."""
     told = draft.waits.get(lease.id)
-    bar = bar_to(draft, vms) if told is None or told.code != IN_DANGER else None
+    if told is not None and told.code == IN_DANGER:
+        return
+    bar = bar_to(draft, vms) or lacks_addresses(draft, vms, stay)
     if bar is not None:
-        warn(draft, lease, f"it might not start at {utc_text(start_s)}: {bar.text}")
+        warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}: {bar.text}")
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
@@ -244,7 +247,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         # It has its slot: nobody is sent away only so that it may start earlier.
         draft.lacking_room.discard(lease.id)
         make_room_in_time(draft, lease, vms, stays[0])
-        _warn_of_bar(draft, lease, vms, stays[0].start_s)
+        _warn_of_what_bars(draft, lease, vms, stays[0])
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
     lacks_room_now = lease.id in draft.lacking_room
