@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.configuration.settings import MatchmakerSettings
+from one_preempt.configuration.settings import MatchmakerSettings, TimeSettings
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.matching.expressions import owners_trials
 from one_preempt.core.model.ledger import LedgerChanges
@@ -583,6 +583,22 @@ def test_hosts_that_somebody_in_the_queue_cannot_do_without_do_not_go_to_sleep_a
     for vm in gangs[2]:
         play.end(vm)
     play.until(lambda: all(play.host_of(vm) is not None for vm in gangs[3]))
+
+
+def test_where_nobody_overtakes_no_host_is_woken_for_who_waits_behind_others() -> None:
+    play = PowerPlay(hosts=3, rules=replace(RULES, floor=2), time=TimeSettings(backfilling="none"))
+    there = [play.submit(1) for _ in range(4)]
+    play.until(lambda: len(play.asleep()) == 1)
+    for host in {play.host_of(vm) for vm in there}:
+        play.end(next(vm for vm in there if play.host_of(vm) == host))
+    terms = 'TYPE = "BE-SUSPENDABLE", DURATION = "05:00:00"'
+    for _ in range(2):
+        play.submit(2, f'{terms}, NAME = "gang", SIZE = 2', external=True)
+    behind = play.submit(1, terms, external=True)
+    boots = play.machines.boots
+    play.pass_time(300)
+    assert play.host_of(behind) is None
+    assert play.machines.boots == boots
 
 
 def test_no_host_is_emptied_that_somebody_in_the_queue_cannot_do_without() -> None:

@@ -78,6 +78,10 @@ class BackfillingPolicy(Protocol):
     def description(self) -> str:
         """Who may overtake whom, on one line."""
 
+    @property
+    def overtaking(self) -> bool:
+        """May those behind somebody who waits start before him at all?"""
+
     def decide(
         self, queue: Sequence[TimedRequest[AnyDemand]], availability: Availability[AnyDemand], now_s: int
     ) -> BackfillingDecision:

@@ -19,7 +19,7 @@ from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable
 from one_preempt.core.phases.power.needed_hosts import NeededHosts, may_wait, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
-from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
+from one_preempt.core.phases.power.supply_question import BEHIND, WAITS_FOR_ROOM, ask, request_at
 from one_preempt.core.phases.power.waking_times import first_starts_s, may_sleep_until
 from one_preempt.core.phases.queue.turns import NOT_LOOKED_AT, waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
@@ -59,6 +59,9 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
         if waits is None or lease.id in draft.reserved or not may_wait(draft, lease):
+            continue
+        if waits.code == BEHIND and not (draft.policies.backfilling.overtaking or lease.preempts):
+            # It waits for its turn, and whoever is before it could not start on more hosts either.
             continue
         waits_for_room = lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM
         if waits_for_room and starts_if_woken(draft, power, lease):

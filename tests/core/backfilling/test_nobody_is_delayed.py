@@ -92,6 +92,7 @@ class Watched:
     where: Nodes | Hosts
     name: str = "watched"
     description: str = "asks at each decision whom it delays"
+    overtaking: bool = True
     started: dict[int, int] = field(default_factory=dict)
     promised: dict[int, int] = field(default_factory=dict)
     times_outlived: int = 0

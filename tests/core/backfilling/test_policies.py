@@ -284,6 +284,7 @@ class Watched:
     site: UnlikeHosts
     name: str = "watched"
     description: str = "remembers on which hosts leases start"
+    overtaking: bool = True
     rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def decide(

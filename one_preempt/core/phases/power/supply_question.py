@@ -39,8 +39,9 @@ from one_preempt.core.phases.room_wanted import RoomWanted
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
 UNKNOWN_DURATION_S = 3600
-# Why a lease waits that more hosts would help.
-WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
+# Why a lease waits that more hosts would help: of those behind others where they may overtake them.
+BEHIND = "behind"
+WAITS_FOR_ROOM = frozenset({"promised", BEHIND, "waking"})
 _UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 
 
