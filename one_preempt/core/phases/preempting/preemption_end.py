@@ -118,6 +118,10 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
     in_place = victim.method is PreemptionMethod.SUSPEND and vm.id in draft.in_place.vm_ids
     phase = phase_in_place(vm) if in_place else phase_of(vm)
+    own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
+    if in_place and vm.lock_level is not LockLevel.NONE and not own_lock:
+        # While it is saved as well: it could not be locked for the preemption then.
+        return _shielded(preemption, vm)
     if phase in _GOING:
         return None
     if phase in _BACK and not in_place and _has_its_room(draft, preemption):
@@ -130,9 +134,8 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         return give_up(
             preemption, "victim-changed-hands", f"victim VM {vm.id} no longer belongs to the lease that was to leave"
         )
-    own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
-    if (in_place and vm.lock_level is not LockLevel.NONE and not own_lock) or is_shielded(vm, lease) or vm.resched:
-        return give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
+    if is_shielded(vm, lease) or vm.resched:
+        return _shielded(preemption, vm)
     target = draft.state.snapshot.hosts.get(victim.target_host_id) if victim.target_host_id is not None else None
     if victim.method in MOVES and (vm.lock_level is not LockLevel.NONE or target is None or not target.accepts_vms):
         return give_up(preemption, "victim-cannot-move", f"victim VM {vm.id} cannot move to its target any more")
@@ -143,6 +146,10 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
             return give_up(preemption, "victim-would-not-leave", text)
     return None
+
+
+def _shielded(preemption: Preemption, vm: VirtualMachine) -> PreemptionEnd:
+    return give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
 
 
 def _leaves_as_decided(draft: PlanDraft, lease: Lease | None, vm: VirtualMachine, victim: Victim) -> bool:
