@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
@@ -19,6 +20,7 @@ from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.model.written_time import duration_text
 from one_preempt.core.tried_in_vain import methods_in_vain
 
 UNMEASURED_MIB = 2**62
@@ -187,8 +189,14 @@ def _why_spared(
     kind = why_never(vm, lease, rules)
     if kind or vm.is_at_rest:
         return kind
-    spared_until_s = runs_since_s(lease, history.running_start_at_s) + undisturbed_s(lease, limits)
-    return "" if state.now_s >= spared_until_s else "running for too short a time"
+    undisturbed = undisturbed_s(lease, limits)
+    spared_until_s = runs_since_s(lease, history.running_start_at_s) + undisturbed
+    return "" if state.now_s >= spared_until_s else _running_for_less_than(undisturbed)
+
+
+@lru_cache(maxsize=64)
+def _running_for_less_than(undisturbed_s: int) -> str:
+    return f"running for less than {duration_text(undisturbed_s)}"
 
 
 def runs_since_s(lease: Lease, running_start_at_s: int) -> int:
