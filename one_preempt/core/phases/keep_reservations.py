@@ -163,7 +163,7 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         make_room_in_time(draft, lease, vms, stays[0])
         _warn_of_what_bars(draft, lease, vms, stays[0])
         return
-    lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost"
+    lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost or disabled"
     warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it {lost}")
 
 
