@@ -163,8 +163,9 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         make_room_in_time(draft, lease, vms, stays[0])
         _warn_of_what_bars(draft, lease, vms, stays[0])
         return
-    lost = "does not suit it any more" if has_unsuited_host(draft, lease) else "is lost or disabled"
-    warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it {lost}")
+    is_unsuited = has_unsuited_host(draft, lease)
+    why = "a host of it does not suit it any more" if is_unsuited else "a host of it is lost or disabled"
+    warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: {why}")
 
 
 def _warn_of_what_bars(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
