@@ -8,7 +8,7 @@ then on the owner of the VM cannot write there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -61,14 +61,22 @@ def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases
             occasions[vm.id] = record.preemption_id or record.id
         elif record.kind is ActionKind.LOCK and vm.is_locked_by_scheduler(snapshot.own_uid):
             locks.add(vm.id)
-    for lease in leases:
-        if lease.preempted_by is not None:
-            for vm in (snapshot.vms[vm_id] for vm_id in lease.vm_ids if vm_id in snapshot.vms):
-                if vm.id not in occasions and vm.is_suspended and says_in_place(vm):
-                    occasions[vm.id] = f"lost@{lease.preempted_by}-{vm.history[-1].start_at_s}"
-                    if vm.is_set_aside(snapshot.own_uid):
-                        locks.add(vm.id)
+    for vm, occasion in _told_by_status(snapshot, leases):
+        if vm.id not in occasions:
+            occasions[vm.id] = occasion
+            if vm.is_set_aside(snapshot.own_uid):
+                locks.add(vm.id)
     return InPlace(occasions, frozenset(locks)) if occasions or locks else NOTHING_IN_PLACE
+
+
+def _told_by_status(snapshot: PoolSnapshot, leases: Iterable[Preempted]) -> Iterator[tuple[VirtualMachine, str]]:
+    """The VMs at rest of which LEASE_STATUS says that it was for others, with an occasion that no ledger names."""
+    for lease in leases:
+        if lease.preempted_by is None:
+            continue
+        for vm in (snapshot.vms[vm_id] for vm_id in lease.vm_ids if vm_id in snapshot.vms):
+            if vm.is_suspended and says_in_place(vm):
+                yield vm, f"lost@{lease.preempted_by}-{vm.history[-1].start_at_s}"
 
 
 def _is_saved(vm: VirtualMachine) -> bool:
