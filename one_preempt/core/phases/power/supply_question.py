@@ -63,8 +63,7 @@ class Asked(Struct, frozen=True):
         if not packed:
             return self.rows_there[:count]
         most_first = self.rows_there[::-1]
-        free = [row for row in most_first if row in self.free_rows]
-        return (*free, *(row for row in most_first if row not in self.free_rows))[:count]
+        return tuple(sorted(most_first, key=lambda row: row not in self.free_rows))[:count]
 
 
 def ask(
