@@ -35,7 +35,7 @@ def _is_undisturbed(vm: VirtualMachine) -> bool:
         vm.is_running
         and not vm.resched
         and vm.lock_level is LockLevel.NONE
-        and not _says_yes(vm, BLOCKED)
+        and not _is_blocked(vm)
         and not vm.is_pinned
         and not vm.pci_requests
     )
@@ -46,5 +46,6 @@ def _is_lease(vm: VirtualMachine, rules: AdmissionRules) -> bool:
     return LEASE in vm.user_template or (rule is not None and rule.type is not None)
 
 
-def _says_yes(vm: VirtualMachine, name: str) -> bool:
-    return any(isinstance(value, str) and value.strip().upper() == "YES" for value in vm.user_template.get(name, ()))
+def _is_blocked(vm: VirtualMachine) -> bool:
+    said = vm.user_template.get(BLOCKED, ())
+    return any(isinstance(value, str) and value.strip().upper() == "YES" for value in said)
