@@ -18,7 +18,7 @@ from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import bounded_slowdowns, distribution, percentile
 from one_preempt.simulation.probes.watch import Activity
 from one_preempt.simulation.probes.writing import Row, csv_text
-from one_preempt.simulation.simulator.result import Fate, RequestRecord, SimulationResult
+from one_preempt.simulation.simulator.result import Fate, Interruption, RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
 from tests.simulation.simulator.small_stories import SLOW_STORAGE, TWO_HOSTS, local, random_workload, request
@@ -164,6 +164,29 @@ def test_a_deadline_is_missed_by_who_was_not_rejected_and_had_not_completed_by_t
     assert [missed(Fate.UNFINISHED, None, end_ms) for end_ms in (90_000, 99_999, 100_000, 200_000)] == [0, 0, 1, 1]
     assert (missed(Fate.CUT_SHORT, 20_000), missed(Fate.REJECTED, 0)) == (1, 0)
     assert missed_deadlines([an_outcome(Fate.COMPLETED, 100_001)], 200_000) is None
+
+
+@pytest.mark.parametrize(
+    ("lease_type", "start", "is_best_effort"),
+    [
+        (LeaseType.BE_SUSPENDABLE, StartKind.BEST_EFFORT, True),
+        (LeaseType.BE_SUSPENDABLE, StartKind.IMMEDIATE, False),
+        (LeaseType.DC_MIGRATABLE, StartKind.BEST_EFFORT, False),
+    ],
+)
+def test_best_effort_is_what_waits_for_its_turn_and_may_be_preempted(
+    lease_type: LeaseType, start: StartKind, is_best_effort: bool
+) -> None:
+    assert an_outcome(Fate.COMPLETED, 50_000, lease_type=lease_type, start=start).best_effort is is_best_effort
+
+
+def test_the_last_stay_is_as_long_as_what_was_served_beyond_the_others() -> None:
+    stops = (Interruption(10_000, 20_000, 7, False), Interruption(35_000, 60_000, 7, False))
+    # 50 s in all: 10 s, 15 s and 25 s; the guest takes 5 s more to shut down.
+    whole = Outcome(request(1, 0, 1, 50), RequestRecord(1, 1, 1, 0, 0, 90_000, Fate.COMPLETED, stops, 50_000))
+    assert list(whole.stays_ms(99_000)) == [(0, 10_000), (20_000, 35_000), (60_000, 85_000)]
+    for_good = replace(whole.record, interruptions=(Interruption(10_000, None, 7, False),), ended_at_ms=None)
+    assert list(replace(whole, record=for_good).stays_ms(99_000)) == [(0, 10_000)]
 
 
 def test_what_still_runs_at_the_end_counts_up_to_the_end() -> None:

@@ -16,9 +16,13 @@ from one_preempt.configuration.settings import OverheadSettings
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
+from one_preempt.simulation.scenario.faults import timed_fault
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
+from one_preempt.simulation.simulated_cloud.durations import Operation
+from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
+from one_preempt.simulation.simulator.timed_fault import DriverFails, HostReturns, TimedFault
 from one_preempt.simulation.workload.lwf_writing import write_lwf
 from one_preempt.simulation.workload.swf_workload import SwfReading
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
@@ -206,6 +210,17 @@ def test_a_scenario_chooses_jobs_of_its_trace_and_scales_them(tmp_path: Path) ->
         OnePreemptError, match=r"workload\.trace of the scenario: .* let the window end after its begin"
     ):
         workload_of(read_scenario(write(tmp_path, content)), tmp_path, 0)
+
+
+def test_a_fault_without_more_strikes_once_from_the_beginning_on(tmp_path: Path) -> None:
+    faults = [{"operation": "save"}, {"host_returns": 0}, {"operation": "boot", "host": 0, "count": None}]
+    scenario = read_scenario(write(tmp_path, SMALL | {"faults": faults}))
+    expected: list[TimedFault] = [
+        DriverFails(0, Fault(Operation.SAVE, Misbehaviour.FAIL, count=1)),
+        HostReturns(0, 0, guests_survived=False),
+        DriverFails(0, Fault(Operation.BOOT, Misbehaviour.FAIL, host_id=0, count=None)),
+    ]
+    assert [timed_fault(entry) for entry in scenario.faults] == expected
 
 
 def test_annotations_lie_beside_the_scenario_too(tmp_path: Path) -> None:
