@@ -8,9 +8,8 @@ from one_preempt.simulation.workload.workload import MachineSet, WorkloadRequest
 
 
 def places_for(shape: MachineSet, hosts: Sequence[MachineSet]) -> int:
-    """How many VMs of this shape have room together: a host may have room for several."""
-    cpu_centi, memory_mib = max(shape.cpu_centi, 1), max(shape.memory_mib, 1)
-    return sum(one.count * min(one.cpu_centi // cpu_centi, one.memory_mib // memory_mib) for one in hosts)
+    """How many VMs of this shape, which take CPU and memory, have room together: a host may have room for several."""
+    return sum(one.count * min(one.cpu_centi // shape.cpu_centi, one.memory_mib // shape.memory_mib) for one in hosts)
 
 
 def can_never_run(request: WorkloadRequest, hosts: Sequence[MachineSet]) -> bool:

@@ -210,6 +210,9 @@ def test_percentiles_are_values_that_occurred() -> None:
     spread = distribution([5, 1, 3])
     assert spread is not None
     assert (spread.mean, spread.median, spread.percentile_90, spread.largest) == (3, 3, 5, 5)
+    long = distribution(range(1000, 0, -1))
+    assert long is not None
+    assert (long.median, long.percentile_90, long.percentile_99) == (500.5, 900, 990)
 
 
 def test_short_jobs_do_not_decide_the_bounded_slowdown() -> None:
