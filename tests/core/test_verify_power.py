@@ -294,6 +294,16 @@ def test_what_was_promised_to_a_lease_that_has_ended_keeps_no_host_on() -> None:
     assert codes(replace(state(), reservations={9: (promised,)}), BEGIN) == []
 
 
+def test_no_host_stays_on_for_what_its_owner_paused_beside_others_that_run() -> None:
+    promised = Reservation(9, NOW_S - 60, NOW_S + 4000, (1, 0), firm=True)
+    there, away = running(9, 1), waiting(10)
+    hosts = (host(0), host(1, (there,)))
+    held = replace(state(hosts=hosts, vms=(there, away)), reservations={9: (promised,)})
+    paused = replace(held, leases={9: replace(lease(9, 9, 10), paused_vm_ids=(10,))})
+    assert codes(paused, BEGIN) == []
+    assert codes(replace(held, leases={9: lease(9, 9, 10)}), BEGIN) == ["power-promised"]
+
+
 def test_a_host_goes_whose_promise_is_over() -> None:
     """Room is made elsewhere, or it gave way, or failed, or another of its hosts is lost: decide looks for it anew."""
     promised = Reservation(9, NOW_S + 60, NOW_S + 4000, (0, 2), firm=True)

@@ -123,12 +123,14 @@ def _has_all_hosts(recount: Recount, slot: Reservation, going: Set[int]) -> bool
 def _has_its_hosts(recount: Recount, lease: Lease) -> bool:
     """All its VMs are on hosts, come to some by this plan, or are gone: what was promised elsewhere is over.
 
-    So it is with a lease that failed: nobody starts what is left of it before its owner has seen to it.
+    So it is with a lease that failed: nobody starts what is left of it before its owner has seen to it. Nor is a host
+    kept for what its owner paused beside others that run.
     """
     if lease.state is LeaseState.FAILED:
         return True
     coming = {one.vm_id for one in recount.plan.actions if one.kind in ARRIVALS}
-    return all(vm_id in coming or recount.vms[vm_id].host_id is not None for vm_id in lease.vm_ids)
+    there = {vm_id for vm_id in lease.vm_ids if vm_id in coming or recount.vms[vm_id].host_id is not None}
+    return bool(there) and there.issuperset(set(lease.vm_ids).difference(lease.paused_vm_ids))
 
 
 def _is_best_effort_by_now(recount: Recount, lease: Lease) -> bool:
