@@ -118,8 +118,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
     in_place = victim.method is PreemptionMethod.SUSPEND and vm.id in draft.in_place.vm_ids
     phase = phase_in_place(vm) if in_place else phase_of(vm)
-    own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
-    if in_place and vm.lock_level is not LockLevel.NONE and not own_lock:
+    if in_place and vm.lock_level is not LockLevel.NONE and vm.id not in draft.in_place.own_locks:
         # While it is saved as well: it could not be locked for the preemption then.
         return _shielded(preemption, vm)
     if phase in _GOING:
