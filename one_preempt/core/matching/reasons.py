@@ -44,7 +44,7 @@ _SENTENCES = {
     CAPACITY: "{n} without enough free CPU or memory",
     DEVICES: "{n} without the PCI devices",
     NUMA: "{n} without NUMA room",
-    DISPATCH_LIMIT: "{n} that take no more new VMs in this cycle",
+    DISPATCH_LIMIT: "{n} closed to more new VMs in this cycle",
     DATASTORE: "{n} without a system datastore with room",
     UNMONITORED: "{n} whose system datastores were never monitored",
     NETWORK: "{n} without networks with free leases for all its NICs",
