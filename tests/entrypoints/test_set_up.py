@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot
 from one_preempt.configuration.settings import Settings, parse_settings
+from one_preempt.core.model.infrastructure import Cluster, Datastore, DatastoreType, Permissions
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.entrypoints.cli.set_up import (
     Grade,
     judge_clocks,
     judge_daemon,
+    judge_datastores,
     judge_dates,
     judge_hosts,
     judge_leadership,
@@ -188,6 +190,33 @@ def test_shares_of_groups_that_do_not_exist_are_named(snapshot: PoolSnapshot) ->
 def test_a_cloud_without_a_host_that_takes_vms_is_worth_a_look(snapshot: PoolSnapshot) -> None:
     assert judge_hosts(snapshot).grade is Grade.OK
     assert judge_hosts(replace(snapshot, hosts={})).grade is Grade.WARN
+
+
+def test_a_cluster_without_a_system_datastore_that_can_be_used_is_named(snapshot: PoolSnapshot) -> None:
+    system = Datastore(
+        0, "fast", 0, 0, Permissions(), DatastoreType.SYSTEM, True, True, (100,), 900, 500, 400, None, "nfs"
+    )
+    clusters = {100: Cluster(100, "green"), 101: Cluster(101, "blue")}
+
+    def told(settings: Settings, store: Datastore) -> list[str]:
+        cloud = replace(snapshot, clusters=clusters, datastores={0: replace(store, cluster_ids=(100, 101))})
+        return [one.text for one in judge_datastores(settings, cloud)]
+
+    unmeasured = replace(system, total_mib=0, free_mib=0, used_mib=0)
+    assert told(Settings(), system) == []
+    assert [one.text for one in judge_datastores(Settings(), replace(snapshot, datastores={0: system}))] == [
+        "cluster 101 has hosts that take VMs, and no enabled system datastore: nothing is placed there"
+    ]
+    assert told(Settings(), replace(system, enabled=False)) == [
+        f"cluster {name} has hosts that take VMs, and no enabled system datastore: nothing is placed there"
+        for name in ("green", "blue")
+    ]
+    assert told(Settings(), unmeasured) == [
+        f"cluster {name}: system datastore fast was never measured, so nothing is placed there"
+        for name in ("green", "blue")
+    ]
+    assert told(Settings(), replace(unmeasured, shared=False)) == []
+    assert told(parse_settings("matchmaker: {accept_unmonitored_datastores: true}", "here"), unmeasured) == []
 
 
 def test_the_mode_says_whether_anything_is_preempted() -> None:

@@ -40,6 +40,7 @@ from one_preempt.entrypoints.cli.set_up import (
     Grade,
     judge_clocks,
     judge_daemon,
+    judge_datastores,
     judge_dates,
     judge_hosts,
     judge_leadership,
@@ -142,6 +143,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield from judge_dates(snapshot, transport.clock_ahead_s(), SystemClock().now_s())
         yield judge_leadership(snapshot.raft_state)
         yield judge_hosts(snapshot)
+        yield from judge_datastores(settings, snapshot)
         yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
         yield from judge_shares(settings, snapshot)

@@ -12,7 +12,9 @@ from msgspec import Struct
 from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.clock_leaps import LEAP_S, dated_ahead
 from one_preempt.configuration.settings import Settings
+from one_preempt.core.matching.datastores import is_monitored
 from one_preempt.core.model.access import ADMINISTRATORS_GID
+from one_preempt.core.model.infrastructure import Datastore, DatastoreType
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.explanation.explain import printable
 
@@ -22,6 +24,7 @@ PLACER_OPTION = "-p"
 IDLE_PLACERS = ("dummy", "one_preempt")
 MATCHMAKER = "mm_sched"
 FEDERATED = ("MASTER", "SLAVE")
+_NAMED = 3  # datastores in one finding
 
 
 class Grade(StrEnum):
@@ -184,6 +187,30 @@ def judge_hosts(snapshot: PoolSnapshot) -> Finding:
     if taking:
         return Finding("hosts", Grade.OK, said)
     return Finding("hosts", Grade.WARN, said, "see: one-preempt host list")
+
+
+def judge_datastores(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Finding]:
+    """The clusters of whose system datastores none can be used, though hosts of theirs take VMs."""
+    system = [one for one in snapshot.datastores.values() if one.type is DatastoreType.SYSTEM and one.enabled]
+    for cluster_id in sorted({host.cluster_id for host in snapshot.hosts.values() if host.accepts_vms}):
+        cluster = snapshot.clusters.get(cluster_id)
+        where = f"cluster {printable(cluster.name) if cluster is not None else cluster_id}"
+        stores = [one for one in system if cluster_id in one.cluster_ids]
+        if not stores:
+            said = f"{where} has hosts that take VMs, and no enabled system datastore: nothing is placed there"
+            yield Finding(
+                "datastores", Grade.WARN, said, "onedatastore list; onedatastore enable; onecluster adddatastore"
+            )
+        elif not settings.matchmaker.accept_unmonitored_datastores and all(map(_waits_for_monitoring, stores)):
+            names = ", ".join(printable(one.name) for one in stores[:_NAMED])
+            said = f"{where}: system datastore {names} was never measured, so nothing is placed there"
+            mend = "wait until OpenNebula has measured it, some minutes; else see oned.log and onedatastore show"
+            yield Finding("datastores", Grade.WARN, said, mend)
+
+
+def _waits_for_monitoring(store: Datastore) -> bool:
+    """Nobody knows how much room it has; that of one on the hosts' own disks is known from each host."""
+    return store.shared and not is_monitored(store)
 
 
 def judge_mode(settings: Settings) -> Finding:
