@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import sub
 
 import numpy as np
@@ -78,8 +78,8 @@ def firm_ceiling(
 ) -> IntArray | None:
     """What nobody but `lease` was promised firmly between two instants, less those who are still there at the start.
 
-    Each of them counts until it ends, or `throughout`. Promises of the queue do not count: they are made anew behind
-    what is firm.
+    Each of them counts until it ends, or `throughout`, and so does who is started in this cycle. Promises of the queue
+    do not count: they are made anew behind what is firm.
     """
     timeline = draft.timeline
     if timeline.is_empty:
@@ -88,6 +88,8 @@ def firm_ceiling(
     others = (one for one in giving_way(draft) if one.lease.id != lease.id)
     still_there = (one for one in others if one.ends_at_s is None or one.ends_at_s > start_s)
     there = _taken_by_row(draft, lease, still_there, start_s)
+    for taken in _taken_by_who_starts(draft, lease, start_s):
+        there.setdefault(taken.row, []).append(taken)
     lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, free, there)
     for row, takes in there.items():
         for one in takes:
@@ -157,6 +159,15 @@ def _taken_by_row(draft: PlanDraft, lease: Lease, there: Iterable[GivingWay], st
         for taken in taken_by(draft, lease, one, start_s, is_leaving=one.lease.id in leaving):
             found.setdefault(taken.row, []).append(taken)
     return found
+
+
+def _taken_by_who_starts(draft: PlanDraft, lease: Lease, start_s: int) -> Iterator[Taken]:
+    """What others take who are started in this cycle and give way to what is firm: in the next one they are there."""
+    for lease_id in draft.starting - {lease.id}:
+        for stay in draft.timeline.stays.get(lease_id, ())[:1]:
+            if not stay.firm and stay.start_s <= start_s < _end_s(stay):
+                for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+                    yield Taken(row, stay.end_s, amounts)
 
 
 def _end_in(takes: Iterable[Taken], start_s: int, end_s: int | None) -> list[int]:
