@@ -332,15 +332,16 @@ def test_a_policy_has_figures_where_it_was_played_at_all_points_of_a_row() -> No
 
 def test_a_policy_keeps_its_colour_where_another_was_not_played() -> None:
     places = [Point(rho, 1, "small") for rho in (25, 30)]
-    colours = []
+    legends = []
     for policies in ((PEMP, SESP), POLICIES):
         drawn = concluded_from([a_run(one, policy, *GOOD[policy]) for one in places for policy in policies]).pictures
         picture = drawn["energy-files-rho-all"]
-        assert picture.count("<circle") == len(policies) * len(places)
-        colours.append(re.search(r'<rect[^>]*fill="([^"]+)"[^>]*/?>\s*(?:</rect>)?\s*<text[^>]*>PEMP<', picture))
-    assert colours[0] is not None
-    assert colours[1] is not None
-    assert colours[0][1] == colours[1][1]
+        names = re.findall(r'text-anchor="start">([^<]+)<', picture)
+        strokes = re.findall(r'<polyline[^>]* stroke="([^"]+)"', picture)
+        legends.append(dict(zip(names, strokes, strict=False)))
+        assert set(strokes[len(names) :]) == {legends[-1][policy] for policy in policies}
+        assert picture.count("<polygon") == len(names) + len(policies) * len(places)
+    assert legends[0] == legends[1]
 
 
 def test_of_a_sweep_with_one_place_there_is_no_picture() -> None:
