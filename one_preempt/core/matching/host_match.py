@@ -39,9 +39,10 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 class HostMatch(Struct, frozen=True):
     """The hosts that suit a VM, by row of the host table, and how many were ruled out by which test.
 
-    `refusal` is set where none suits; it names no VM, for one match is for all of a kind. `follows_current_vms`: the
-    requirements speak of VMs on the hosts and must be tested again on the hosts as they have become. `follows_load`:
-    they might have another answer when VMs come or go.
+    `refusal` is set where none suits; it names no VM, for one match is for all of a kind. `unknown_names` are then
+    attributes that the owner's requirements ask for and no host has. `follows_current_vms`: the requirements speak of
+    VMs on the hosts and must be tested again on the hosts as they have become. `follows_load`: they might have another
+    answer when VMs come or go.
     """
 
     mask: BoolArray
@@ -50,6 +51,7 @@ class HostMatch(Struct, frozen=True):
     follows_current_vms: bool = False
     follows_load: bool = False
     is_put_off: bool = False
+    unknown_names: tuple[str, ...] = ()
 
 
 # So many kinds of VMs and ranks are kept in any case, however few VMs there are.
@@ -205,12 +207,17 @@ class StaticHostMatch:
             if not known.match.follows_load:
                 self._lasting[key] = known
         elif rows and known.met is not None:
+            turned, was_met = self.table_of(rows), bool(known.met.any())
             try:
-                known.met[rows] = self._expressions.all_met(_requirements(vm), self.table_of(rows), uid=vm.uid)
+                known.met[rows] = self._expressions.all_met(_requirements(vm), turned, uid=vm.uid)
             except TooExpensive as error:
                 del self._lasting[key]
                 return _refused(len(self._hosts.ids), error)
-            known.number, match = self.turned.number, self._tested(vm, leaving_id, prematch, known.met)
+            before = known.match.unknown_names
+            unknown = tuple([name for name in before if turned.column(name) is None])
+            if was_met:
+                unknown = self._unknown_names(vm, known.met)
+            known.number, match = self.turned.number, self._tested(vm, leaving_id, prematch, known.met, unknown)
             if not _say_the_same(match, known.match):
                 known.match = match
         return known.match
@@ -243,10 +250,21 @@ class StaticHostMatch:
             met = self._expressions.all_met(_requirements(vm), self.table, self._observed.rows_of, uid=vm.uid)
         except UnreadableExpression as error:
             return _Found(_refused(len(nothing), error), None, number)
-        return _Found(self._tested(vm, leaving_id, prematch, met), met, number)
+        return _Found(self._tested(vm, leaving_id, prematch, met, self._unknown_names(vm, met)), met, number)
+
+    def _unknown_names(self, vm: VirtualMachine, met: BoolArray) -> tuple[str, ...]:
+        """Attributes that the owner's requirements, which no host meets, ask for and no host has."""
+        if met.any() or not vm.sched_requirements:
+            return ()
+        return self._expressions.requirement("SCHED_REQUIREMENTS", vm.sched_requirements).unknown_names(self.table)
 
     def _tested(
-        self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None, met: BoolArray
+        self,
+        vm: VirtualMachine,
+        leaving_id: int | None,
+        prematch: Prematch | None,
+        met: BoolArray,
+        unknown_names: tuple[str, ...] = (),
     ) -> HostMatch:
         tests = {
             reasons.NOT_ENABLED: self._enabled,
@@ -260,9 +278,10 @@ class StaticHostMatch:
         for code, passed in tests.items():
             counts[code] = int(np.count_nonzero(mask & ~passed))
             mask &= passed
-        refusal = None if mask.any() else reasons.no_host(counts, "a VM of this kind")
+        refusal = None if mask.any() else reasons.no_host(counts, "a VM of this kind", unknown_names)
         follows_load = any(speaks_of_load(text) for _, text in _requirements(vm))
-        return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements, follows_load)
+        follows_vms = CURRENT_VMS in vm.sched_requirements
+        return HostMatch(mask, counts, refusal, follows_vms, follows_load, unknown_names=unknown_names)
 
     def _reached_by(self, network_ids: Iterable[int]) -> BoolArray:
         """The hosts in clusters of all these networks: what an automatic NIC was given stays in no requirement."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -65,6 +65,8 @@ _MENDS = {
     NETWORK: "Free addresses, or change the SCHED_REQUIREMENTS of its NICs: each may need a network of its own.",
 }
 
+_NAMED = 3  # attributes in one sentence
+
 # What time or a preemption can mend names the reason, else the furthest test that any host reached.
 _DECISIVE = (DISPATCH_LIMIT, CAPACITY, DEVICES, NUMA)
 
@@ -86,8 +88,11 @@ def unplaced(code: str, text: str) -> Unplaced:
     return Unplaced(Reason(code, text), {})
 
 
-def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
-    """The refusal after all hosts were tested; `needs` names the VM and what it asks for."""
+def no_host(counts: Mapping[str, int], needs: str, unknown_names: Sequence[str] = ()) -> Unplaced:
+    """The refusal after all hosts were tested; `needs` names the VM and what it asks for.
+
+    `unknown_names`: attributes that its requirements ask for and no host has.
+    """
     tested = {code: counts[code] for code in _SENTENCES if counts.get(code)}
     if not tested:
         return unplaced(NO_HOSTS, "There is no host: the administrator has to create one.")
@@ -101,6 +106,8 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
     furthest, *others = reversed(tested)
     hosts = "1 host" if tested[furthest] == 1 else f"{tested[furthest]} hosts"
     parts = [_SENTENCES[furthest].format(n=hosts), *(_SENTENCES[part].format(n=tested[part]) for part in others)]
+    if code == REQUIREMENTS and unknown_names:
+        parts[0] += f" (no host has {' or '.join(unknown_names[:_NAMED])})"
     mend = f" {_MENDS[code]}" if code in _MENDS else ""
     return Unplaced(Reason(code, f"No host for {needs}: {', '.join(parts)}.{mend}"), tested)
 

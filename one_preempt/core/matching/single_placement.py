@@ -208,7 +208,9 @@ class SinglePlacement:
         match = self.match(vm)
         if match.refusal is not None:
             # What was found holds for many VMs: who is refused is named here.
-            return reasons.no_host(match.counts, f"VM {vm.id}") if match.refusal.counts else match.refusal
+            if not match.refusal.counts:
+                return match.refusal
+            return reasons.no_host(match.counts, f"VM {vm.id}", match.unknown_names)
         return self._unserved(vm, room)
 
     def _unserved(self, vm: VirtualMachine, room: Room) -> Unplaced | None:

@@ -121,6 +121,11 @@ class Requirement(Struct, frozen=True):
         """What its patterns take on this table, if none of them was tried before."""
         return sum(step.pattern_trials(table) for step in self.program if isinstance(step, Comparison))
 
+    def unknown_names(self, table: AttributeTable) -> tuple[str, ...]:
+        """The attributes that it asks for and no row has, in their order: mostly a name that is misspelt."""
+        names = dict.fromkeys(step.name for step in self.program if isinstance(step, Comparison))
+        return tuple(name for name in names if name != CURRENT_VMS and table.column(name) is None)
+
     def mask(self, table: AttributeTable, residents: Residents = nowhere) -> BoolArray:
         """The rows that meet it; `residents` tells where VMs are, for CURRENT_VMS."""
         stack: list[BoolArray] = []
