@@ -165,24 +165,24 @@ def overtakes_until_s(draft: PlanDraft, leaving: Leaving) -> int | None:
 def _savings(draft: PlanDraft, leaving: Leaving) -> list[Operation]:
     """How long those who leave take each lane; whoever shuts down is in nobody's way who is saved, if several may leave
     at once."""
-    taking = [(vm, method) for vm, method in leaving if _leave_alone(draft) or method not in _SHUT_DOWN]
+    taking = [(vm, method) for vm, method in leaving if _leave_one_by_one(draft) or method not in _SHUT_DOWN]
     lanes_s = _lanes_s(draft, taking)
     return [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
 
 
 def _turns_on(draft: PlanDraft) -> Exclusion:
     """What those who leave take turns on: where only one may leave at once, it is as if all shared one storage."""
-    return Exclusion.SHARED_STORAGE if _leave_alone(draft) else draft.policies.time.exclusion
+    return Exclusion.SHARED_STORAGE if _leave_one_by_one(draft) else draft.policies.time.exclusion
 
 
-def _leave_alone(draft: PlanDraft) -> bool:
+def _leave_one_by_one(draft: PlanDraft) -> bool:
     return draft.policies.limits.victims_in_flight == 1
 
 
 def _lanes_s(draft: PlanDraft, leaving: Leaving) -> dict[int, int]:
     """For how long those who leave take each lane; where only one may at once, even who takes no time has a turn."""
     lanes_s = leave_lanes_s(leaving, draft.rates, _turns_on(draft))
-    return {lane: max(1, took_s) for lane, took_s in lanes_s.items()} if _leave_alone(draft) else lanes_s
+    return {lane: max(1, took_s) for lane, took_s in lanes_s.items()} if _leave_one_by_one(draft) else lanes_s
 
 
 def leaves_s(draft: PlanDraft, leaving: Iterable[Leaver]) -> int:
