@@ -114,7 +114,10 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
 
 def _require_queues(log: SwfLog, queues: frozenset[int]) -> None:
     """Each of these has a job."""
-    there = np.unique(log.column(SwfField.QUEUE)).tolist()
+    if not queues:
+        return
+    # Not by `np.unique`, which imports the masked arrays of numpy.
+    there = sorted(set(log.column(SwfField.QUEUE).tolist()))
     for queue in sorted(queues.difference(there)):
         names = log.header.queue_names
         told = ", ".join(f"{one} ({names[one]})" if one in names else f"{one}" for one in there if one >= 0)
