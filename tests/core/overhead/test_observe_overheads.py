@@ -143,6 +143,12 @@ def test_a_victim_that_was_migrated_teaches_to_save_to_copy_and_to_resume() -> N
     assert observed({1: vm}, action, heard=heard, shared=False) == [saved, (OverheadKind.MIGRATE, 1, 30), resumed]
 
 
+def test_a_migration_on_shared_storage_of_which_nothing_else_is_known_teaches_nothing() -> None:
+    """It began to be copied before oned's answer was written down, so that nobody knows how long it was saved."""
+    vm = {"host": 0, "prolog_start": -80, "prolog_end": -50, "running_start": -50}
+    assert observed({1: vm}, {"3@1/migrate/1": {"kind": "migrate", "vm": 1, "ago_s": 70}}) == []
+
+
 def test_what_is_stopped_on_its_hosts_own_disks_teaches_to_copy_with_its_disks() -> None:
     vm = {**STOPPED, "epilog_end": -10, "memory": 2048, "disks": [{"size": 3000}]}
     stop = {"x": {"kind": "stop", "vm": 1, "ago_s": 100}}
