@@ -316,7 +316,7 @@ def _history(given: dict[str, Any]) -> tuple[HistoryRecord, ...]:
     since_s = NOW_S - given.get("running_for_s", 3600)
     return (
         HistoryRecord(
-            sequence=0,
+            sequence=given.get("stay", 0),
             host_id=host_id,
             hostname=f"host{host_id}",
             cluster_id=0,
@@ -404,7 +404,7 @@ def image_orders(plan: Plan) -> list[str]:
 
 
 def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:
-    """`run_began_ago_s` and `verdict` are read; all else are counters of a record, as they are.
+    """`run_began_ago_s`, `last_preempted_ago_s` and `verdict` are read; all else are counters of a record, as they are.
 
     What had left by its owner's hand before others were sent out is named: `paused_vm_ids`.
     """
@@ -415,6 +415,8 @@ def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> Lea
         counters["verdict"] = Verdict(counters["verdict"])
     if "run_began_ago_s" in counters:
         counters["run_began_at_s"] = NOW_S - counters.pop("run_began_ago_s")
+    if "last_preempted_ago_s" in counters:
+        counters["last_preempted_at_s"] = NOW_S - counters.pop("last_preempted_ago_s")
     return replace(record, **counters)
 
 
@@ -464,6 +466,7 @@ def _preemption(name: str, given: dict[str, Any]) -> OpenPreemption:
             vm["host"],
             PreemptionMethod(vm.get("method", "stop")),
             vm.get("target"),
+            vm.get("stay"),
         )
         for vm in given["victims"]
     )

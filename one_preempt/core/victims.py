@@ -16,7 +16,7 @@ from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import may_be_sent_out
 from one_preempt.core.model.modes_and_limits import PreemptionLimits, VictimRules
-from one_preempt.core.model.plan import Reason, Victim
+from one_preempt.core.model.plan import Preemption, Reason, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
@@ -28,6 +28,7 @@ MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
 # In the pool's documents oned names the ids of scheduled actions alone.
 _MAY_WAKE = ("", "resume")
 _SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
+_BRINGS_OFF_HOST = frozenset({PreemptionMethod.STOP, PreemptionMethod.UNDEPLOY})
 
 _UNLOCKED, _BE_CANCELLABLE = LockLevel.NONE, LeaseType.BE_CANCELLABLE
 _SUSPEND, _UNDEPLOY, _TERMINATE = PreemptionMethod.SUSPEND, PreemptionMethod.UNDEPLOY, PreemptionMethod.TERMINATE
@@ -68,12 +69,31 @@ class Hindered(Struct, frozen=True):
     host_rows: frozenset[int] = frozenset()
 
 
-def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
-    """The victim's VM holds nothing any more on the host it was to leave, or rests there and cannot be resumed."""
+def has_left(state: ClusterState, preemption: Preemption, victim: Victim) -> bool:
+    """The victim's VM holds nothing any more on the host it was to leave, or rests there and cannot be resumed.
+
+    Who has left for a start to come may be there again before it, beside the room that was made.
+    """
+    snapshot = state.snapshot
     if victim.vm_id in snapshot.unreadable_vm_ids:
         return False
     vm = snapshot.vms.get(victim.vm_id)
-    return vm is None or victim.host_id not in vm.charged_host_ids or is_resting(snapshot, victim)
+    if vm is None or victim.host_id not in vm.charged_host_ids or is_resting(snapshot, victim):
+        return True
+    return _is_there_again(state, preemption, victim, vm)
+
+
+def _is_there_again(state: ClusterState, preemption: Preemption, victim: Victim, vm: VirtualMachine) -> bool:
+    """It was sent out for this preemption, and has come back to its host since.
+
+    Its stay has another number then, as it also has where its owner switched it off and on again, or where it could not
+    be moved: so what is moved is not told from what has come back, nor is a lease that was not sent out since.
+    """
+    if victim.sequence is None or victim.method not in _BRINGS_OFF_HOST or vm.history[-1].sequence <= victim.sequence:
+        return False
+    lease = state.leases.get(victim.lease_id)
+    sent_out_at_s = None if lease is None else lease.last_preempted_at_s
+    return sent_out_at_s is not None and sent_out_at_s >= preemption.decided_at_s
 
 
 def is_resting(snapshot: PoolSnapshot, victim: Victim) -> bool:

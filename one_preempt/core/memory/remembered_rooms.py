@@ -225,7 +225,7 @@ class RememberedRooms:
 def _making_room(state: ClusterState) -> tuple[dict[int, Preemption], frozenset[int]]:
     """The preemptions under way by their preemptors, and the leases that have still to leave for these."""
     opened = [one.preemption for one in state.preemptions]
-    left = [one for preemption in opened for one in preemption.victims if not has_left(state.snapshot, one)]
+    left = [one for preemption in opened for one in preemption.victims if not has_left(state, preemption, one)]
     return {one.preemptor_lease_id: one for one in opened}, frozenset([victim.lease_id for victim in left])
 
 

@@ -102,13 +102,17 @@ class Placement(Struct, frozen=True):
 
 
 class Victim(Struct, frozen=True):
-    """One VM that leaves its host for a preemptor; `target_host_id` for the migrations."""
+    """One VM that leaves its host for a preemptor; `target_host_id` for the migrations.
+
+    `sequence` is oned's number of the stay on a host that ends by this; None in ledgers of before it was written down.
+    """
 
     vm_id: int
     lease_id: int
     host_id: int
     method: PreemptionMethod
     target_host_id: int | None = None
+    sequence: int | None = None
 
 
 class CandidateSet(Struct, frozen=True):

@@ -69,7 +69,7 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption, lent: IntArray)
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     end = over(draft, preemption, lease)
     if end is None and lease is not None:
-        outstanding = [victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim)]
+        outstanding = [victim for victim in preemption.victims if not has_left(draft.state, preemption, victim)]
         end = obstacle_of(draft, open_preemption, outstanding)
         if end is None and not is_due(draft, lease):
             end = _prepare(draft, preemption, lease, outstanding)
@@ -238,7 +238,7 @@ def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
     for placement in preemption.placements:
         draft.hold_whole_host(placement.host_id)
-    draft.hold_memory_images(victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim))
+    draft.hold_memory_images(victim for victim in preemption.victims if not has_left(draft.state, preemption, victim))
 
 
 def _keep_victims_leaving(

@@ -130,7 +130,7 @@ def victim_ceiling(draft: PlanDraft, new: int) -> Reason | None:
 def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
     """Victims of a preemption that were not sent out yet, and are not counted among those that were."""
     return sum(
-        not has_left(draft.state.snapshot, victim) and _unsent(draft, leave_id(preemption, victim))
+        not has_left(draft.state, preemption, victim) and _unsent(draft, leave_id(preemption, victim))
         for victim in preemption.victims
     )
 
@@ -233,9 +233,9 @@ def _as_victim(
 ) -> Victim | None:
     methods = methods_of(lease, rules)
     in_vain = methods_in_vain(draft.state, draft.policies.limits).get(lease.id, ())
-    host_id = vm.history[-1].host_id
+    host_id, sequence = vm.history[-1].host_id, vm.history[-1].sequence
     if vm.is_at_rest:
-        return Victim(vm.id, lease.id, host_id, first)
+        return Victim(vm.id, lease.id, host_id, first, sequence=sequence)
     for method in methods[methods.index(first) :]:
         if method in in_vain:
             continue
@@ -244,12 +244,12 @@ def _as_victim(
             continue
         if method not in MOVES:
             if method_is_possible(draft.state.snapshot, vm, lease, method):
-                return Victim(vm.id, lease.id, host_id, method)
+                return Victim(vm.id, lease.id, host_id, method, sequence=sequence)
             continue
         if not may_move:
             continue
         target = another_host(draft, lease, vm, draft.state.hosts.ids != host_id)
         if not isinstance(target, Unplaced):
             hold_target(draft, lease, vm, target[0])
-            return Victim(vm.id, lease.id, host_id, method, target[0].host_id)
+            return Victim(vm.id, lease.id, host_id, method, target[0].host_id, sequence)
     return None

@@ -141,10 +141,10 @@ def taken_by(draft: PlanDraft, lease: Lease, one: GivingWay, start_s: int, *, is
 
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
     """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
-    leaving, snapshot = set[int](), draft.state.snapshot
-    for victim in [victim for one in preemptions_under_way(draft) for victim in one.victims]:
+    leaving = set[int]()
+    for preemption, victim in [(one, victim) for one in preemptions_under_way(draft) for victim in one.victims]:
         # Most have several VMs there.
-        if victim.lease_id not in leaving and not has_left(snapshot, victim):
+        if victim.lease_id not in leaving and not has_left(draft.state, preemption, victim):
             leaving.add(victim.lease_id)
     return frozenset(leaving)
 
