@@ -213,12 +213,18 @@ def test_a_scenario_chooses_jobs_of_its_trace_and_scales_them(tmp_path: Path) ->
 
 
 def test_a_fault_without_more_strikes_once_from_the_beginning_on(tmp_path: Path) -> None:
-    faults = [{"operation": "save"}, {"host_returns": 0}, {"operation": "boot", "host": 0, "count": None}]
+    faults = [
+        {"operation": "save"},
+        {"host_returns": 0},
+        {"operation": "boot", "host": 0, "count": None},
+        {"operation": "restore", "misbehaviour": "slow", "host": None},
+    ]
     scenario = read_scenario(write(tmp_path, SMALL | {"faults": faults}))
     expected: list[TimedFault] = [
         DriverFails(0, Fault(Operation.SAVE, Misbehaviour.FAIL, count=1)),
         HostReturns(0, 0, guests_survived=False),
         DriverFails(0, Fault(Operation.BOOT, Misbehaviour.FAIL, host_id=0, count=None)),
+        DriverFails(0, Fault(Operation.RESTORE, Misbehaviour.SLOW, factor=10)),
     ]
     assert [timed_fault(entry) for entry in scenario.faults] == expected
 
@@ -294,6 +300,19 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(site={"hosts": [{"count": 2}], "durations": {"bot_s": 1}}), "no 'bot_s'; there are: boot_s"),
         (changed(faults=[{"host_dies": 8}]), r"faults\[0\] names host 8, and there are hosts 0 to 7"),
         (changed(faults=[{"at_s": 5}]), r"faults\[0\] needs one of host_dies, host_returns and operation"),
+        (changed(faults=[{"host_dies": 1, "host_returns": 2}]), r"faults\[0\] needs one of host_dies"),
+        (
+            changed(faults=[{"host_dies": 5, "host": 3}]),
+            r"faults\[0\]\.host belongs to a fault with operation, and this one has host_dies: leave host out",
+        ),
+        (
+            changed(faults=[{"host_dies": 1}, {"operation": "save", "guests_survived": False}]),
+            r"faults\[1\]\.guests_survived belongs to a fault with host_returns, and this one has operation",
+        ),
+        (
+            changed(faults=[{"operation": "save", "factor": 10}]),
+            r"faults\[0\]\.factor belongs to misbehaviour: slow: write that, or leave factor out",
+        ),
         (changed(faults=[{"operation": "sav"}]), r"faults\[0\]\.operation: unknown word 'sav'; there are: boot, save"),
         (changed(workload={}), "either a trace or lublin99"),
         (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),
