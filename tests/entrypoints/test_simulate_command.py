@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -254,7 +255,10 @@ def test_waits_are_drawn_in_a_unit_of_their_size(lasts_s: int, unit: str, tmp_pa
     two = (request(1, 0, 4, lasts_s), request(2, 0, 4, lasts_s))
     write_lwf(Workload(two, site=(MachineSet(4, 100, 1024),)), tmp_path / "two.lwf")
     assert run(tmp_path / "two.lwf", "--plots", tmp_path / "pictures").exit_code == 0
-    assert f">{unit}</text>" in (tmp_path / "pictures" / "waits.svg").read_text()
+    drawn = (tmp_path / "pictures" / "waits.svg").read_text()
+    assert f">waited at most ({unit})</text>" in drawn
+    # From 0 to 100 % of the requests, in steps of 5.
+    assert [len(line.split()) for line in re.findall(r'<polyline points="([^"]*)"', drawn)] == [2, 21]
 
 
 def test_hosts_on_which_nothing_ever_ran_have_their_row(tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from one_preempt.entrypoints.cli.simulated_runs import Run, Study, by_variant
 from one_preempt.explanation.explain import JsonObject
 from one_preempt.simulation.experiments.trial import tells_owners_apart
 from one_preempt.simulation.plots.axes import time_unit
-from one_preempt.simulation.plots.charts import bar_chart, histogram
+from one_preempt.simulation.plots.charts import Line, bar_chart, line_chart
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
 from one_preempt.simulation.probes.comparison import ComparedFigure, compare, in_words
 from one_preempt.simulation.probes.outcome import outcomes
-from one_preempt.simulation.probes.waiting import waits_s
+from one_preempt.simulation.probes.statistics import Interval
+from one_preempt.simulation.probes.waiting import percentile, waits_s
 from one_preempt.simulation.probes.writing import Row
 from one_preempt.simulation.simulator.owners import names_owner
 from one_preempt.simulation.workload.places import can_never_run
@@ -200,14 +201,21 @@ def pictures(study: Study, runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _waits(variants: Mapping[str, Sequence[Run]]) -> str:
-    """How the waits are spread; on an axis in seconds, minutes, hours or days, as long as the longest of them takes."""
+    """Up to how long each share of the requests waited, in seconds, minutes, hours or days, as the longest of them."""
     waits_ms = {
-        label: [1000 * wait_s for run in runs for wait_s in waits_s(outcomes(run.workload, run.played.result))]
+        label: sorted(1000 * wait_s for run in runs for wait_s in waits_s(outcomes(run.workload, run.played.result)))
         for label, runs in variants.items()
     }
     unit, unit_ms = time_unit(max((wait_ms for each in waits_ms.values() for wait_ms in each), default=0.0))
-    waits = {label: [wait_ms / unit_ms for wait_ms in each] for label, each in waits_ms.items()}
-    return histogram("How long requests waited", unit, waits)
+    lines = [
+        Line(label, tuple((share, _exactly(percentile(each, share) / unit_ms)) for share in range(0, 101, 5) if each))
+        for label, each in waits_ms.items()
+    ]
+    return line_chart("How long requests waited", "% of the requests that started", f"waited at most ({unit})", lines)
+
+
+def _exactly(value: float) -> Interval:
+    return Interval(value, value, value, 1)
 
 
 def _gantt(title: str, hosts: int, run: Run) -> str:

@@ -1,9 +1,9 @@
-"""Bars, lines and histograms, with confidence intervals."""
+"""Bars and lines, with confidence intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +12,6 @@ from one_preempt.simulation.plots.axes import LEFT, RIGHT, WIDTH, Frame, framed,
 from one_preempt.simulation.plots.drawing import LETTER_PX, colour
 from one_preempt.simulation.probes.statistics import Interval
 
-_BINS = 24
 _BAR_SHARE = 0.7
 _NAME_ROW_PX, _MOST_NAME_ROWS = 14, 3
 
@@ -66,7 +65,7 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) ->
     """One line a series, with intervals; of one without points the legend alone. They differ without colours, too."""
     xs = sorted({x for line in lines for x, _ in line.points})
     y_ticks = _ticks_over(bound for line in lines for _, each in line.points for bound in (each.low, each.high))
-    x_ticks = ticks(xs[0], xs[-1])
+    x_ticks = ticks(min(xs, default=0.0), max(xs, default=1.0))
     frame = framed(title, x_title, y_title, x_ticks, y_ticks, [line.name for line in lines])
     mark_x(frame, x_ticks)
     for sample in frame.samples:
@@ -83,27 +82,6 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) ->
     return frame.drawing.svg()
 
 
-def histogram(title: str, x_title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """How many values of each series fall into each of equal ranges; the series stand side by side."""
-    values = [value for each in series.values() for value in each]
-    x_ticks = ticks(min(values, default=0.0), max(values, default=1.0))
-    low, width = x_ticks[0], (x_ticks[-1] - x_ticks[0]) / _BINS
-    counts = {name: _counts(each, low, width) for name, each in series.items()}
-    y_ticks = _ticks_over([0.0, *(float(count) for each in counts.values() for count in each)])
-    frame = framed(title, x_title, "requests", x_ticks, y_ticks, list(series))
-    mark_x(frame, x_ticks)
-    _show_colours(frame)
-    bin_px = (frame.x.to_px - frame.x.from_px) / _BINS
-    bar_px = bin_px / max(1, len(series))
-    for number, (name, each) in enumerate(counts.items()):
-        for place, count in enumerate(each):
-            if count:
-                left_px = frame.x.from_px + place * bin_px + number * bar_px
-                told = f"{name}: {count} from {low + place * width:g} to {low + (place + 1) * width:g}"
-                _bar(frame, left_px, bar_px, count, colour(number), told)
-    return frame.drawing.svg()
-
-
 def _show_colours(frame: Frame) -> None:
     for sample in frame.samples:
         frame.drawing.rectangle(
@@ -114,13 +92,6 @@ def _show_colours(frame: Frame) -> None:
 def _bar(frame: Frame, left_px: float, width_px: float, value: float, fill: str, told: str) -> None:
     zero_px, value_px = frame.y.at(0), frame.y.at(value)
     frame.drawing.rectangle(left_px, min(zero_px, value_px), width_px, abs(zero_px - value_px), fill, told)
-
-
-def _counts(values: Sequence[float], low: float, width: float) -> list[int]:
-    counts = [0] * _BINS
-    for value in values:
-        counts[min(_BINS - 1, int((value - low) / width))] += 1
-    return counts
 
 
 def _ticks_over(values: Iterable[float]) -> list[float]:

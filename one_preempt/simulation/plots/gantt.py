@@ -13,7 +13,7 @@ _ROW_PX, _LEAST_ROW_PX, _MOST_HEIGHT_PX = 22.0, 3.0, 1600.0
 _ROW_WITH_NAME_PX = 12.0
 _PALE = {Activity.START: "#b8d4e8", Activity.LEAVE: "#f2b880", Activity.RETURN: "#a8dcc8", Activity.END: "#cccccc"}
 _LEGEND = ((Activity.START, "starts"), (Activity.LEAVE, "leaves for another"), (Activity.RETURN, "returns"),
-           (Activity.END, "ends"))  # fmt: skip
+           (Activity.END, "ends, or has failed"))  # fmt: skip
 _RUNS = "runs, in the colour of its request (colours repeat)"
 # What a browser still shows without effort.
 MOST_STAYS = 20_000

@@ -14,7 +14,8 @@ from one_preempt.simulation.simulator.scheduler import Report
 
 
 class Activity(StrEnum):
-    """What a VM does on a host: it is brought there for the first time, runs, leaves for others, returns, or ends."""
+    """What a VM does on a host: it is brought there for the first time, runs, leaves for others, returns, or ends
+    (or is of no use any more: its host died, or a driver failed)."""
 
     START = "start"
     RUN = "run"

@@ -11,7 +11,7 @@ from lxml.etree import _Element
 
 from one_preempt.simulation.plots import gantt
 from one_preempt.simulation.plots.axes import Scale, ticks
-from one_preempt.simulation.plots.charts import Line, bar_chart, histogram, line_chart
+from one_preempt.simulation.plots.charts import Line, bar_chart, line_chart
 from one_preempt.simulation.plots.drawing import LETTER_PX, Drawing
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
@@ -134,12 +134,9 @@ def drawn_alone(number: int) -> tuple[_Element, _Element]:
     return line, mark
 
 
-def test_a_histogram_counts_every_value_once() -> None:
-    values = {"a": [0.0, 1.0, 1.0, 99.0, 100.0], "b": [50.0]}
-    counts = [title.split(" from ")[0].split(": ") for title in told(histogram("Waits", "s", values))]
-    assert sum(int(count) for name, count in counts if name == "a") == 5
-    assert sum(int(count) for name, count in counts if name == "b") == 1
-    assert "Waits" in histogram("Waits", "s", {"a": []})
+def test_lines_without_any_point_are_a_chart_that_names_them() -> None:
+    svg = line_chart("Waits", "%", "hours", [Line("nobody started", ()), Line("nor here", ())])
+    assert {"Waits", "nobody started", "nor here"} <= {str(text.text) for text in parsed(svg).iter(f"{SVG}text")}
 
 
 def test_stays_lie_in_the_row_of_their_host_as_long_as_they_last() -> None:
