@@ -7,9 +7,8 @@ next to nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from math import inf
 from operator import attrgetter
 
 from msgspec import Struct, field
@@ -28,15 +27,15 @@ from one_preempt.core.admission.standing import (
     stays_as_admitted,
 )
 from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
-from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconciliation.concerned import Concerned
+from one_preempt.core.reconciliation.counted_on import CountedOn
 
 PLAIN = LeaseTerms()
-NOBODY = Directory()
 _DONE = VmState.DONE
 _REFUSED, _WAITING = Verdict.REFUSED, LeaseState.WAITING
 RESERVATION_REFUSED = "reservation-refused"
@@ -70,38 +69,31 @@ NOTHING_NEW = Admission(())
 
 
 def admit(
-    vms: Mapping[int, VirtualMachine],
+    snapshot: PoolSnapshot,
     recorded: Mapping[int, LeaseRecord],
     rules: AdmissionRules,
     now_s: int,
-    under_preemption: Container[int] | None = None,
-    concerned: Concerned | None = None,
-    unreadable_vm_ids: Set[int] = frozenset(),
-    promised_at_s: Callable[[int], float] = lambda _lease_id: inf,
-    directory: Directory = NOBODY,
+    concerned: Concerned,
+    counted_on: CountedOn,
 ) -> Admission:
     """Sort VMs into leases.
 
     Args:
-        vms: the VMs of the snapshot by id; those that are DONE are passed over.
+        snapshot: the cloud; its VMs that are DONE are passed over.
         recorded: leases admitted before, by id; ended ones are passed over.
         rules: what the administrator grants.
         now_s: the instant of the decision, from which a relative START is counted.
-        under_preemption: ids of leases that are victims of an open preemption. None: any may be.
-        concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
-        unreadable_vm_ids: VMs that exist and are not among `vms`.
-        promised_at_s: from when on others are firmly promised a host of a recorded lease.
-        directory: how users and groups are called.
+        concerned: the leases and VMs to look at; all others stand as they are, and are not told of.
+        counted_on: of which recorded leases others count on that they leave.
     """
-    if concerned is not None and not (concerned.lease_ids or concerned.vm_ids):
+    if not (concerned.lease_ids or concerned.vm_ids):
         return NOTHING_NEW
-    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids, promised_at_s, directory)
-    for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
+    desk = _AdmissionDesk(snapshot, recorded, rules, now_s, counted_on)
+    for lease_id in concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
-            desk.keep(record, _present(record.vm_ids, vms), under_preemption)
-    vm_ids = vms.keys() if concerned is None else frozenset(concerned.vm_ids)
-    newcomers = _present(sorted(vm_ids - desk.served), vms)
+            desk.keep(record, _present(record.vm_ids, snapshot.vms))
+    newcomers = _present(sorted(frozenset(concerned.vm_ids) - desk.served), snapshot.vms)
     # The members of a gang come one after the other, and mostly share one description.
     for _, alike in groupby(newcomers, _received_by):
         desk.receive(list(alike))
@@ -120,12 +112,11 @@ def _present(vm_ids: Iterable[int], vms: Mapping[int, VirtualMachine]) -> list[V
 class _AdmissionDesk(Struct):
     """One admission while it is being worked out. `reviewed`: what was recorded and looked at; None has no VMs left."""
 
+    snapshot: PoolSnapshot
+    recorded: Mapping[int, LeaseRecord]
     rules: AdmissionRules
     now_s: int
-    recorded: Mapping[int, LeaseRecord]
-    unreadable: Set[int]
-    promised_at_s: Callable[[int], float]
-    directory: Directory
+    counted_on: CountedOn
     leases: list[Lease] = field(default_factory=list)
     records: list[LeaseRecord] = field(default_factory=list)
     notes: list[AdmissionNote] = field(default_factory=list)
@@ -134,23 +125,22 @@ class _AdmissionDesk(Struct):
     candidates: list[tuple[list[VirtualMachine], LeaseTerms]] = field(default_factory=list)
     leases_of_user: Counter[int] | None = None
 
-    def keep(
-        self, record: LeaseRecord, members: Sequence[VirtualMachine], under_preemption: Container[int] | None
-    ) -> None:
+    def keep(self, record: LeaseRecord, members: Sequence[VirtualMachine]) -> None:
         """A lease that was admitted before."""
         if not members:
             self.reviewed[record.id] = None
             return
-        judged = review(record, members, self.rules, self.now_s, under_preemption, self.promised_at_s)
+        judged = review(record, members, self.rules, self.now_s, self.counted_on)
         reviewed = self._counted(record, members[0], judged)
         if reviewed.record is not record:
             self.records.append(reviewed.record)
         if reviewed.code:
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         self.reviewed[record.id] = standing = reviewed.record
-        ended = not self.unreadable or self.unreadable.isdisjoint(record.vm_ids)
-        rights = rights_as_admitted(standing, members[0], self.rules, self.directory)
-        lease = _lease(standing, members, rights, all_seen=ended)
+        unreadable = self.snapshot.unreadable_vm_ids
+        all_seen = not unreadable or unreadable.isdisjoint(record.vm_ids)
+        rights = rights_as_admitted(standing, members[0], self.rules, self.snapshot.directory)
+        lease = _lease(standing, members, rights, all_seen=all_seen)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
 

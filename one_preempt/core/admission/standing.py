@@ -7,7 +7,7 @@ DURATION see `time_wish`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -22,6 +22,7 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.reconciliation.counted_on import CountedOn
 
 CHANGE_ACCEPTED, CHANGE_REFUSED = "change-accepted", "change-refused"
 # Whatever is said to the claims of a VM is said to all that agree in these: the rules look at nothing else.
@@ -115,18 +116,9 @@ def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules, *, by_rights:
 
 
 def review(
-    record: LeaseRecord,
-    vms: Sequence[VirtualMachine],
-    rules: AdmissionRules,
-    now_s: int,
-    under_preemption: Container[int] | None,
-    promised_at_s: Callable[[int], float],
+    record: LeaseRecord, vms: Sequence[VirtualMachine], rules: AdmissionRules, now_s: int, counted_on: CountedOn
 ) -> Review:
-    """Judge what the members of `record` ask for now against what was admitted.
-
-    `under_preemption`: ids of leases that are victims of an open preemption. None: any may be. `promised_at_s` tells of
-    a lease from when on others are firmly promised one of its hosts.
-    """
+    """Judge what the members of `record` ask for now against what was admitted."""
     first, unlike = vms[0], _one_of_each(vms)
     request = requested(first, rules)
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
@@ -136,8 +128,7 @@ def review(
     if same_owner and stands and _agree(unlike[1:], request, rules):
         by_rights = request.explicit and not fell_back
         return Review(_preempting(record, may_preempt(unlike, rules, by_rights=by_rights)))
-    shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
-    granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken, promised_at_s=promised_at_s)
+    granted = _granted(record, vms, request, rules, now_s, counted_on)
     if isinstance(granted, str):
         # A wish that is not granted brings no right either; one that was withdrawn is lost.
         preempts = may_preempt(unlike, rules, by_rights=record.explicit and record.may_preempt)
@@ -180,9 +171,7 @@ def _granted(
     request: _Request,
     rules: AdmissionRules,
     now_s: int,
-    *,
-    under_preemption: bool,
-    promised_at_s: Callable[[int], float],
+    counted_on: CountedOn,
 ) -> LeaseTerms | str:
     """The terms asked for, or why they cannot be granted."""
     asked, first = request.terms, vms[0]
@@ -193,7 +182,7 @@ def _granted(
     if _fixed(asked) != _fixed(record.terms):
         return "SIZE and the NAME of several VMs cannot change: create new VMs"
     by_owner = _is_owners_change(record, request, rules)
-    wish_stays = why_wish_stays(record, vms, asked, now_s, by_owner=by_owner, promised_at_s=promised_at_s)
+    wish_stays = why_wish_stays(record, vms, asked, now_s, counted_on, by_owner=by_owner)
     if wish_stays:
         return wish_stays
     if request.explicit:
@@ -203,7 +192,7 @@ def _granted(
         is_anothers = (first.uid, first.gid) != (record.uid, record.gid)
         if is_anothers and record.verdict is Verdict.ACCEPTED and rules.rights_of(first).max_share_percent is not None:
             return "what was accepted for others is not added to what all who share a right may reserve together"
-    if under_preemption and _protects_more(asked, record.terms):
+    if _protects_more(asked, record.terms) and (record.preempted_by is not None or record.id in counted_on):
         return "more protection is not granted while a preemption of it is decided or under way"
     return asked
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.model.written_time import duration_text, utc_text
+from one_preempt.core.reconciliation.counted_on import CountedOn
 
 CLOCKS_DIFFER_S = 300
 NOT_STARTED = frozenset({VmState.INIT, VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.CLONING_FAILURE})
@@ -83,14 +84,13 @@ def why_wish_stays(
     vms: Sequence[VirtualMachine],
     asked: LeaseTerms,
     now_s: int,
+    counted_on: CountedOn,
     *,
-    by_owner: bool = True,
-    promised_at_s: Callable[[int], float] = lambda _lease_id: inf,
+    by_owner: bool,
 ) -> str:
     """Why START, DEADLINE and DURATION cannot change to those of `asked`; "" where they can, or are the same.
 
-    `by_owner`: it is its owner who asks for something else, and not the rule for it that has changed. `promised_at_s`
-    tells of a lease from when on others are firmly promised one of its hosts.
+    `by_owner`: it is its owner who asks for something else, and not the rule for it that has changed.
     """
     before = as_asked(record.terms)
     if _wish(asked) == _wish(before):
@@ -104,13 +104,13 @@ def why_wish_stays(
         if asked.deadline_at_s != before.deadline_at_s:
             return "DEADLINE cannot change once its VMs have started"
         is_longer = by_owner and _is_longer(asked.duration_s, before.duration_s)
-        return _why_no_longer(record, before, asked, now_s, promised_at_s) if is_longer else ""
+        return _why_no_longer(record, before, asked, now_s, counted_on) if is_longer else ""
     impossible = impossible_wish(asked, now_s) if anew or asked.deadline_at_s != before.deadline_at_s else None
     return impossible.text if impossible is not None else ""
 
 
 def _why_no_longer(
-    record: LeaseRecord, before: LeaseTerms, asked: LeaseTerms, now_s: int, promised_at_s: Callable[[int], float]
+    record: LeaseRecord, before: LeaseTerms, asked: LeaseTerms, now_s: int, counted_on: CountedOn
 ) -> str:
     """Others may have been promised the room after the end of a lease that nobody can make leave earlier, or that those
     to whom it was promised cannot."""
@@ -120,7 +120,7 @@ def _why_no_longer(
         return "DURATION cannot become longer once MAX_SUSPENSIONS is used up"
     began_at_s = now_s if record.run_began_at_s is None else record.run_began_at_s
     ends_at_s = inf if asked.duration_s is None else began_at_s + asked.duration_s - record.served_s
-    promised_from_s = promised_at_s(record.id)
+    promised_from_s = counted_on.promised_at_s(record.id)
     if ends_at_s > promised_from_s:
         return f"DURATION cannot reach beyond {utc_text(int(promised_from_s))}: its hosts are promised to others then"
     return ""

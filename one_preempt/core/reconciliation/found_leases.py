@@ -39,18 +39,8 @@ def find_leases(
     settled: SettledActions,
 ) -> FoundLeases:
     """Admit what is new, and hold what is recorded against the VMs that are `concerned` and the actions on them."""
-    now_s, counted_on = watch.now_s, CountedOn(snapshot, ledger, watch.now_s)
-    admission = admit(
-        snapshot.vms,
-        ledger.leases,
-        rules,
-        now_s,
-        counted_on,
-        concerned,
-        snapshot.unreadable_vm_ids,
-        counted_on.promised_at_s,
-        snapshot.directory,
-    )
+    counted_on = CountedOn(snapshot, ledger, watch.now_s)
+    admission = admit(snapshot, ledger.leases, rules, watch.now_s, concerned, counted_on)
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     victims = frozenset([one for opened in ledger.preemptions for one in opened.preemption.victim_lease_ids])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from math import inf
 
 from msgspec.structs import replace
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights
+from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import Lease, LeaseType
-from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.ledger import LeaseRecord, Ledger
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.reconciliation.concerned import Concerned
+from one_preempt.core.reconciliation.counted_on import CountedOn
 
 NOW_S = 1_796_115_600  # 2026-12-01T09:00:00Z
 HOUR_S = 3600
@@ -39,13 +44,38 @@ def vm(vm_id: int, lease: Mapping[str, str] | None, state: VmState = VmState.PEN
     )
 
 
+class Counted(CountedOn):
+    """Others count on these leases to leave, and are promised hosts of every lease from an instant on."""
+
+    def __init__(self, snapshot: PoolSnapshot, lease_ids: Collection[int], promised_at_s: float) -> None:
+        super().__init__(snapshot, Ledger(), NOW_S)
+        self._ids, self._promised_at_s = lease_ids, promised_at_s
+
+    def __contains__(self, lease_id: object) -> bool:
+        return lease_id in self._ids
+
+    def promised_at_s(self, lease_id: int) -> float:
+        return self._promised_at_s
+
+
 def admitted(
     *vms: VirtualMachine,
     rules: AdmissionRules = GENEROUS,
     records: Mapping[int, LeaseRecord] | None = None,
     now_s: int = NOW_S,
+    counted_on: Collection[int] = (),
+    promised_at_s: float = inf,
+    unreadable_vm_ids: frozenset[int] = frozenset(),
+    directory: Directory | None = None,
 ) -> Admission:
-    return admit({one.id: one for one in vms}, records or {}, rules, now_s, ())
+    recorded = records or {}
+    by_id = {one.id: one for one in vms}
+    snapshot = PoolSnapshot(
+        now_s, "7.4.0", 0, RaftState.SOLO, {}, by_id,
+        unreadable_vm_ids=unreadable_vm_ids, directory=directory or Directory(),
+    )  # fmt: skip
+    everything = Concerned(tuple(sorted(recorded)), tuple(sorted(by_id)))
+    return admit(snapshot, recorded, rules, now_s, everything, Counted(snapshot, counted_on, promised_at_s))
 
 
 def only_lease(admission: Admission) -> Lease:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -9,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.admission.admit import Admission, admit
+from one_preempt.core.admission.admit import Admission
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.virtual_machine import AttributeValue, LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import AttributeValue, VirtualMachine, VmState
+from tests.core.admission import lease_requests
+from tests.core.admission.lease_requests import GENEROUS, NOW_S, admitted
 
-NOW_S = 1_800_000_000
 SUSPENDABLE = LeaseTerms(type=LeaseType.BE_SUSPENDABLE)
 GANG = {"TYPE": "BE-SUSPENDABLE", "NAME": "pair", "SIZE": "2"}
-GENEROUS = AdmissionRules(rights=(GroupRights("all", group="users", may_claim=tuple(LeaseType)),))
 
 
 def vm(vm_id: int, *leases: AttributeValue, state: VmState = VmState.PENDING, **template: str) -> VirtualMachine:
@@ -26,28 +25,7 @@ def vm(vm_id: int, *leases: AttributeValue, state: VmState = VmState.PENDING, **
     user_template: dict[str, tuple[AttributeValue, ...]] = {name: (text,) for name, text in template.items()}
     if leases:
         user_template["LEASE"] = leases
-    return VirtualMachine(
-        id=vm_id,
-        name=f"vm-{vm_id}",
-        uid=5,
-        gid=100,
-        uname="ann",
-        gname="users",
-        state=state,
-        lcm_state=LcmState.RUNNING if state is VmState.ACTIVE else LcmState.LCM_INIT,
-        resched=False,
-        submitted_at_s=NOW_S - 1000 + vm_id,
-        ended_at_s=0,
-        cpu_centi=100,
-        memory_mib=1024,
-        user_template=user_template,
-    )
-
-
-def admitted(
-    *vms: VirtualMachine, rules: AdmissionRules = GENEROUS, records: Mapping[int, LeaseRecord] | None = None
-) -> Admission:
-    return admit({one.id: one for one in vms}, records or {}, rules, NOW_S, under_preemption=())
+    return replace(lease_requests.vm(vm_id, None, state), user_template=user_template)
 
 
 def lease_of(admission: Admission, vm_id: int) -> Lease:
@@ -129,7 +107,7 @@ def test_a_relative_start_is_counted_from_the_admission_and_then_stands() -> Non
     one = vm(1, {"TYPE": "DC-NON-PREEMPTABLE", "START": "+01:00:00"})
     first = admitted(one)
     assert lease_of(first, 1).terms.start_at_s == NOW_S + 3600
-    later = admit({1: one}, records_of(first), GENEROUS, NOW_S + 60)
+    later = admitted(one, records=records_of(first), now_s=NOW_S + 60)
     assert lease_of(later, 1).terms.start_at_s == NOW_S + 3600
     assert (later.records, later.notes) == ((), ())
 
@@ -387,7 +365,7 @@ STANDING = records_of(admitted(vm(1, {"TYPE": "BE-SUSPENDABLE"})))
 
 
 def test_less_protection_is_granted_at_once() -> None:
-    admission = admit({1: vm(1, {"TYPE": "BE-CANCELLABLE"})}, STANDING, GENEROUS, NOW_S)
+    admission = admitted(vm(1, {"TYPE": "BE-CANCELLABLE"}), records=STANDING, counted_on=(1,))
     assert lease_of(admission, 1).terms.type is LeaseType.BE_CANCELLABLE
     assert [(record.id, record.terms.type) for record in admission.records] == [(1, LeaseType.BE_CANCELLABLE)]
 
@@ -407,14 +385,11 @@ def test_more_protection_is_never_granted_during_a_preemption(
     changed: VirtualMachine, preempted_by: int | None
 ) -> None:
     records = {1: replace(STANDING[1], preempted_by=preempted_by)}
-    under_preemption = () if preempted_by else (1,)
-    during = admit({1: changed}, records, GENEROUS, NOW_S, under_preemption)
+    during = admitted(changed, records=records, counted_on=() if preempted_by else (1,))
     assert lease_of(during, 1).terms == SUSPENDABLE
     assert during.records == ()
     assert [note.code for note in during.notes] == ["change-refused"]
-    unknown = admit({1: changed}, STANDING, GENEROUS, NOW_S)
-    assert lease_of(unknown, 1).terms == SUSPENDABLE
-    after = admit({1: changed}, STANDING, GENEROUS, NOW_S, ())
+    after = admitted(changed, records=STANDING)
     assert lease_of(after, 1).terms != SUSPENDABLE
 
 
@@ -486,5 +461,5 @@ def test_every_vm_is_in_exactly_one_lease_whatever_the_order(
 
 def test_a_gang_of_which_a_member_cannot_be_read_has_lost_nobody() -> None:
     records = records_of(admitted(vm(4, GANG), vm(5, GANG)))
-    seen = admit({5: vm(5, GANG)}, records, GENEROUS, NOW_S, unreadable_vm_ids={4})
+    seen = admitted(vm(5, GANG), records=records, unreadable_vm_ids=frozenset({4}))
     assert lease_of(seen, 5).state is LeaseState.WAITING

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights
 from one_preempt.core.model.access import Directory, Group
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VmState
-from tests.core.admission.lease_requests import NOW_S, only_lease, standing, vm
+from tests.core.admission.lease_requests import admitted, only_lease, standing, vm
 
 GROUPS = ("users", "others")
 
@@ -25,7 +24,7 @@ def test_an_accepted_start_counts_for_the_share_of_the_group_as_which_it_was_acc
     records = standing(lease, Verdict.ACCEPTED, rules=rules)
     elsewhere = replace(vm(1, lease, VmState.HOLD), gid=101, gname=gname)
     directory = Directory(groups={100: Group(100, "users"), 101: Group(101, gname)})
-    there = admit({1: elsewhere}, records, rules, NOW_S, (), directory=directory)
+    there = admitted(elsewhere, records=records, rules=rules, directory=directory)
     assert (only_lease(there).rights_name, only_lease(there).max_share_percent) == ("users", 20)
     assert [note.code for note in there.notes] == ["change-refused"]
 
@@ -41,5 +40,5 @@ def test_an_accepted_start_keeps_its_share_though_its_owner_says_that_a_gateway_
     records = standing(lease, Verdict.ACCEPTED, rules=rules)
     marked = vm(1, lease, VmState.HOLD)
     marked = replace(marked, user_template={**marked.user_template, "LEASE_GATEWAY": ("7",)})
-    told = only_lease(admit({1: marked}, records, rules, NOW_S, ()))
+    told = only_lease(admitted(marked, records=records, rules=rules))
     assert (told.rights_name, told.max_share_percent) == ("own", 50)

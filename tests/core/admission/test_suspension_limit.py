@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights, LeaseRule, VmMatch, suspension_limit
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VmState
-from tests.core.admission.lease_requests import GENEROUS, NOW_S, USERS, admitted, changed_to, only_lease, standing, vm
+from tests.core.admission.lease_requests import USERS, admitted, changed_to, only_lease, standing, vm
 
 AN_HOUR = {"TYPE": "BE-SUSPENDABLE", "DURATION": "01:00:00"}
 BOUNDED = AdmissionRules(rights=(replace(USERS, least_max_suspensions=2, most_suspensions=5),))
@@ -120,7 +119,7 @@ def test_an_endless_best_effort_lease_has_no_limit_until_it_gets_a_duration() ->
     endless = {"TYPE": "BE-SUSPENDABLE", "MAX_SUSPENSIONS": "3"}
     records = standing(endless, Verdict.NONE, BOUNDED)
     assert records[1].terms.max_suspensions is None
-    during = admit({1: vm(1, AN_HOUR | endless, VmState.ACTIVE)}, records, BOUNDED, NOW_S, (1,))
+    during = admitted(vm(1, AN_HOUR | endless, VmState.ACTIVE), records=records, rules=BOUNDED, counted_on=(1,))
     assert during.records == ()
     after = changed_to(AN_HOUR | endless, records, rules=BOUNDED, state=VmState.ACTIVE)
     assert [record.terms.max_suspensions for record in after.records] == [3]
@@ -136,12 +135,12 @@ def test_a_duration_that_makes_the_limit_count_is_more_protection() -> None:
     endless = {"TYPE": "DC-MIGRATABLE", "MAX_SUSPENSIONS": "1"}
     records = standing(endless, Verdict.NONE)
     one = vm(1, endless | {"DURATION": "01:00:00"}, VmState.ACTIVE)
-    during = admit({1: one}, records, GENEROUS, NOW_S, (1,))
+    during = admitted(one, records=records, counted_on=(1,))
     assert only_lease(during).terms.duration_s is None
     assert [note.code for note in during.notes] == ["change-refused"]
-    assert only_lease(admit({1: one}, records, GENEROUS, NOW_S, ())).terms.duration_s == 3600
+    assert only_lease(admitted(one, records=records)).terms.duration_s == 3600
     longer = vm(1, AN_HOUR | {"DURATION": "02:00:00"}, VmState.ACTIVE)
-    admission = admit({1: longer}, standing(AN_HOUR, Verdict.NONE), GENEROUS, NOW_S, (1,))
+    admission = admitted(longer, records=standing(AN_HOUR, Verdict.NONE), counted_on=(1,))
     assert only_lease(admission).terms.duration_s == 7200
 
 
@@ -172,9 +171,9 @@ def test_raising_the_limit_is_granted_at_once_lowering_it_never_under_preemption
 ) -> None:
     records = standing(AN_HOUR | {"MAX_SUSPENSIONS": before}, Verdict.NONE, BOUNDED)
     one = vm(1, AN_HOUR | ({} if wish is None else {"MAX_SUSPENSIONS": wish}), VmState.ACTIVE)
-    under_preemption = admit({1: one}, records, BOUNDED, NOW_S, (1,))
+    under_preemption = admitted(one, records=records, rules=BOUNDED, counted_on=(1,))
     assert only_lease(under_preemption).terms.max_suspensions == during
-    at_peace = admit({1: one}, records, BOUNDED, NOW_S, ())
+    at_peace = admitted(one, records=records, rules=BOUNDED)
     assert only_lease(at_peace).terms.max_suspensions == after
 
 
@@ -192,7 +191,7 @@ def test_a_change_of_group_brings_the_bounds_of_the_new_one() -> None:
     moved = replace(vm(1, attribute, VmState.ACTIVE), gid=200, gname="guests")
     (record,) = admitted(moved, rules=rules, records=records).records
     assert (record.gid, record.terms.max_suspensions) == (200, 1)
-    during = admit({1: moved}, records, rules, NOW_S, (1,))
+    during = admitted(moved, records=records, rules=rules, counted_on=(1,))
     assert during.records == ()
     assert only_lease(during).terms.max_suspensions == 4
 

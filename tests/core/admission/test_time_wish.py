@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, LeaseRule, VmMatch
 from one_preempt.core.admission.time_wish import impossible_wish
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
@@ -379,5 +378,5 @@ def test_where_the_rule_itself_has_changed_its_duration_counts_whatever_was_prom
     runs = vm(1, None, VmState.ACTIVE)
     (record,) = admitted(runs, rules=AdmissionRules(rules=(rule,))).records
     rules = AdmissionRules(rules=(replace(rule, name=name, duration_s=longer_s),))
-    (changed,) = admit({1: runs}, {1: record}, rules, NOW_S, (), promised_at_s=lambda _lease_id: NOW_S + 60).records
+    (changed,) = admitted(runs, records={1: record}, rules=rules, promised_at_s=NOW_S + 60).records
     assert (changed.terms.duration_s, changed.rule) == (longer_s, name)

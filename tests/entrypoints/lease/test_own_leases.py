@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.core.admission.admit import admit
-from one_preempt.core.admission.rules import AdmissionRules, GroupRights
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -23,12 +21,10 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
 from one_preempt.entrypoints.cli.lease.bars import own_bars, recorded_bars
 from one_preempt.entrypoints.cli.lease.own_leases import Promise, own_leases
+from tests.core.admission.lease_requests import admitted
 from tests.hostile.front_row import front_row
 
 NOW_S = 1_800_000_000
-GENEROUS = AdmissionRules(
-    rights=(GroupRights("all", group="users", may_claim=tuple(LeaseType)),),
-)
 
 
 def stay(started_at_s: int, ended_at_s: int = 0) -> HistoryRecord:
@@ -58,7 +54,7 @@ attributes = st.none() | st.fixed_dictionaries(
 @given(asked=st.lists(attributes, max_size=8))
 def test_vms_are_put_together_as_the_admission_does_it(asked: list[dict[str, str] | None]) -> None:
     vms = {vm_id: vm(vm_id, lease) for vm_id, lease in enumerate(asked)}
-    judged = [lease for lease in admit(vms, {}, GENEROUS, NOW_S).leases if "LEASE" in vms[lease.id].user_template]
+    judged = [lease for lease in admitted(*vms.values()).leases if "LEASE" in vms[lease.id].user_template]
     told = own_leases(vms.values())
     assert [(lease.id, tuple(one.id for one in lease.vms)) for lease in told] == [
         (lease.id, lease.vm_ids) for lease in judged
