@@ -70,7 +70,8 @@ CHOICES_A_REQUEST = 4
 def decide_who_leaves(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
     """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None.
 
-    Of the looks for what starts at a time to come one is kept for whoever is said to be the last.
+    Asked for leases that preempt alone. Of the looks for what starts at a time to come one is kept for whoever is said
+    to be the last.
     """
     obstacle = _why_not_now(draft, wanted.lease)
     is_ahead = wanted.start_s > draft.state.now_s
@@ -128,9 +129,7 @@ def _on_its_own_hosts(draft: PlanDraft, wanted: RoomWanted) -> RoomWanted | None
 
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
-    """What forbids preempting for this lease, whoever the victims would be."""
-    if not lease.preempts:
-        return Reason("may-not-preempt", "does not fit, and it may not preempt others")
+    """What forbids preempting for this lease now, whoever the victims would be."""
     if lease.state is not LeaseState.WAITING:
         return Reason("returns", "does not fit; a lease that returns takes no room from others")
     if draft.state.paused:
