@@ -42,23 +42,23 @@ class _Run(Struct, frozen=True):
         return max(stay.until_s for stay in self.stays)
 
 
-def read_accounting_file(path: Path | str, skip_bad_records: bool = False) -> Workload:
+def read_accounting_file(path: Path | str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip. Instant 0 is when the first VM that ran was submitted.
 
     Args:
         path: Where it is.
-        skip_bad_records: Leave out and count records that cannot be understood, instead of refusing the file.
+        skip_bad_lines: Leave out and count records that cannot be understood, instead of refusing the file.
 
     Raises:
         OnePreemptError: The file cannot be read, or is bad: file, line, record and field.
     """
     with open_trace(path) as stream:
-        return parse_accounting(stream, str(path), skip_bad_records)
+        return parse_accounting(stream, str(path), skip_bad_lines)
 
 
-def parse_accounting(stream: ByteStream, source: str, skip_bad_records: bool = False) -> Workload:
+def parse_accounting(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_accounting_file`."""
-    bad = BadLineCounter(source, skip_bad_records)
+    bad = BadLineCounter(source, skip_bad_lines)
     records, last_s = read_records(stream, source, bad)
     runs = [_run(id, of_vm, last_s) for id, of_vm in sorted(records.items())]
     ran = [run for run in runs if run.stays]

@@ -76,23 +76,23 @@ class Annotations(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
 
 
-def read_annotations(path: Path | str, skip_bad: bool = False) -> Annotations:
+def read_annotations(path: Path | str, skip_bad_lines: bool = False) -> Annotations:
     """The annotations in a file, plain or compressed with gzip.
 
     Args:
         path: Where it is.
-        skip_bad: Leave out and count annotations that cannot be understood, instead of refusing the file.
+        skip_bad_lines: Leave out and count annotations that cannot be understood, instead of refusing the file.
 
     Raises:
         OnePreemptError: The file cannot be read, or is bad: file, line, element and attribute.
     """
     with open_trace(path) as stream:
-        return parse_annotations(stream, str(path), skip_bad)
+        return parse_annotations(stream, str(path), skip_bad_lines)
 
 
-def parse_annotations(stream: ByteStream, source: str, skip_bad: bool = False) -> Annotations:
+def parse_annotations(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Annotations:
     """The annotations in a stream of bytes. `source` names it in messages; see `read_annotations`."""
-    bad = BadLineCounter(source, skip_bad)
+    bad = BadLineCounter(source, skip_bad_lines)
     entries: list[Annotation] = []
     attributes: tuple[tuple[str, str], ...] = ()
     ids: set[int | None] = set()
@@ -140,12 +140,12 @@ def _named(element: _Element) -> Iterator[tuple[str, str]]:
         yield plain_words(attribute.get("name", ""), 40), plain_words(attribute.get("value", ""), 80)
 
 
-def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = False) -> Workload:
+def annotated(workload: Workload, annotations: Annotations, skip_bad_lines: bool = False) -> Workload:
     """The workload with the annotations added to its leases; those for leases that are not there are counted.
 
     Raises:
-        OnePreemptError: Without `skip_bad`, one contradicts what its lease has: file, line and lease are named. Whose
-            annotations without ids are is not certain, for leases were left out, or are not as many.
+        OnePreemptError: Without `skip_bad_lines`, one contradicts what its lease has: file, line and lease are named.
+            Whose annotations without ids are is not certain, for leases were left out, or are not as many.
     """
     bound = any(one.lease_id is not None for one in annotations.entries)
     if annotations.entries and not bound:
@@ -153,7 +153,7 @@ def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = Fal
     ids = [request.id for request in workload.requests]
     places = (one.lease_id for one in annotations.entries) if bound else ids
     said_of = dict(zip(places, annotations.entries, strict=False))
-    bad = BadLineCounter(annotations.source, skip_bad)
+    bad = BadLineCounter(annotations.source, skip_bad_lines)
     requests = []
     for request in workload.requests:
         said = said_of.get(request.id, Annotation())

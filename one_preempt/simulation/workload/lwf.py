@@ -58,7 +58,7 @@ class _Found(Struct):
     other_resources: set[str] = field(default_factory=set)
 
 
-def read_lwf(path: Path | str, skip_bad_requests: bool = False) -> Workload:
+def read_lwf(path: Path | str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip.
 
     Leases without an id are numbered in their order after the greatest id; bad ones count in both, so that the others
@@ -66,18 +66,18 @@ def read_lwf(path: Path | str, skip_bad_requests: bool = False) -> Workload:
 
     Args:
         path: Where it is.
-        skip_bad_requests: Leave out and count requests that cannot be understood, instead of refusing the file.
+        skip_bad_lines: Leave out and count requests that cannot be understood, instead of refusing the file.
 
     Raises:
         OnePreemptError: The file cannot be read, or is bad: file, line, element and attribute.
     """
     with open_trace(path) as stream:
-        return parse_lwf(stream, str(path), skip_bad_requests)
+        return parse_lwf(stream, str(path), skip_bad_lines)
 
 
-def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) -> Workload:
+def parse_lwf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf`."""
-    found, bad = _Found(), BadLineCounter(source, skip_bad_requests)
+    found, bad = _Found(), BadLineCounter(source, skip_bad_lines)
     try:
         for element in elements(stream, source, LEASE_WORKLOAD, ("site", "lease-request")):
             if element.tag == LEASE_WORKLOAD:

@@ -200,14 +200,14 @@ def test_a_bad_annotation_is_named_by_file_line_and_element(annotations: list[st
 )
 def test_another_document_is_refused(document: str) -> None:
     with pytest.raises(OnePreemptError, match=r"^more\.lwfa:1: "):
-        parse_annotations(io.BytesIO(document.encode()), "more.lwfa", skip_bad=True)
+        parse_annotations(io.BytesIO(document.encode()), "more.lwfa", skip_bad_lines=True)
 
 
 def test_an_annotation_that_contradicts_its_lease_is_named_or_counted() -> None:
     more = parsed("", annotation("<start><exact time='02:00:00'/></start><deadline time='01:00:00'/>"))
     with pytest.raises(OnePreemptError, match=r"^more\.lwfa:3: lease 2: deadline 4300 s is not after 7900 s"):
         annotated(LOG, more)
-    workload = annotated(LOG, more, skip_bad=True)
+    workload = annotated(LOG, more, skip_bad_lines=True)
     assert workload.requests == LOG.requests
     assert workload.left_out == (LeftOut("annotations that contradict their leases", 1),)
 
