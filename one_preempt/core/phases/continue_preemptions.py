@@ -36,6 +36,7 @@ from one_preempt.core.phases.preempting.preemption_end import (
     over,
 )
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, placed_anywhere, places_after
+from one_preempt.core.phases.preempting.room_in_time import moves_aside
 from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
 from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.ending_guests import gone_any_moment
@@ -72,6 +73,8 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption, lent: IntArray)
         outstanding = [victim for victim in preemption.victims if not has_left(draft.state, preemption, victim)]
         end = obstacle_of(draft, open_preemption, outstanding)
         if end is None and not is_due(draft, lease):
+            if _has_room_without(draft, preemption, lease, outstanding):
+                return
             end = _prepare(draft, preemption, lease, outstanding)
         elif end is None and outstanding and _starts_elsewhere(draft, preemption, lease, outstanding, lent):
             # It has its room already: none is to be given back.
@@ -117,6 +120,20 @@ def _starts_elsewhere(
         return False
     draft.ended.append(give_up(preemption, "room-elsewhere", f"there is room for it by now, and {meanwhile}"))
     start(draft, lease, vms, placed)
+    return True
+
+
+def _has_room_without(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> bool:
+    """Nobody has to leave for its start to come any more, and nobody has: it is promised what has become free."""
+    if len(outstanding) < len(preemption.victims) or _has_begun(draft, preemption):
+        return False
+    vms, stays = draft.startable(lease), draft.timeline.stays.get(lease.id, ())
+    if len(vms) < len(lease.vm_ids) or not stays or stays[0].displaced:
+        return False
+    if not moves_aside(draft, lease, vms, stays[0]):
+        return False
+    text = "there will be room for it by its start, and nobody has been told to leave yet"
+    draft.ended.append(give_up(preemption, "room-elsewhere", text))
     return True
 
 

@@ -50,7 +50,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
         _make_up_for(draft, lease, vms, stay, things)
         return
     if not leaving:
-        if (is_barred or is_taken(draft, lease, stay)) and not _moves_aside(draft, lease, vms, stay):
+        if (is_barred or is_taken(draft, lease, stay)) and not moves_aside(draft, lease, vms, stay):
             elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
             if elsewhere is not None:
                 make_room_in_time(draft, lease, vms, elsewhere)
@@ -65,7 +65,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
         in_good_time_s = 2 * begin_s - stay.start_s
         look_at_s = min(begin_s, max(in_good_time_s, spared_until_s(draft, leaving)))
     is_early = draft.state.now_s < look_at_s
-    if not (is_early and _is_costly(draft, vms)) and _moves_aside(draft, lease, vms, stay):
+    if not (is_early and _is_costly(draft, vms)) and moves_aside(draft, lease, vms, stay):
         return
     lock = lock_on(vms)
     if lock is not None:
@@ -107,7 +107,7 @@ def _tell_of_leavers(draft: PlanDraft, wanted: RoomWanted, obstacle: Reason | No
 
 def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay, things: str) -> None:
     """Others have what it needs beside CPU and memory: other hosts may have it, else its owner is told."""
-    if _moves_aside(draft, lease, vms, stay):
+    if moves_aside(draft, lease, vms, stay):
         return
     elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
     if elsewhere is None:
@@ -154,7 +154,7 @@ def _is_costly(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
     return draft.matched.early > MATCHED_EARLY
 
 
-def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
+def moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
     timeline = draft.timeline
     able = _beside_sleepers(draft, stay)
