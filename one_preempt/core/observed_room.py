@@ -92,7 +92,7 @@ def keeps_reservations(lease: Lease) -> bool:
 
 def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
     """What one lease has and is promised; nothing of it where its end is not known and it gives way to nobody."""
-    state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
+    state, policies = surroundings.state, surroundings.policies
     if reserved and not keeps_reservations(lease):
         reserved = tuple(one for one in reserved if not one.firm)
     if reserved and lease.state in OUT_OF_QUEUE:
@@ -130,7 +130,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         if gives_way or (running.end_s is not None and running.firm):
             firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
     elif is_preemptor:
-        known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
+        known += _arriving_stays(surroundings, lease, vms, reserved)
     if reserved:
         known += _reserved_stays(state, lease, vms, reserved, known)
     return LeaseRoom(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts, until_s)
@@ -248,21 +248,25 @@ def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int, *, leaves: boo
             yield one.end_at_s
 
 
+def promised_from_s(lease: Lease, reserved: Sequence[Reservation]) -> int:
+    """When what was promised a time begins: at its START, or in its first slot before a DEADLINE; 0 for others."""
+    if lease.verdict is not Verdict.ACCEPTED:
+        return 0
+    has_slot = lease.terms.deadline_at_s is not None and bool(reserved) and reserved[0].firm
+    return reserved[0].start_at_s if has_slot else lease.terms.start_at_s or 0
+
+
 def _arriving_stays(
-    state: ClusterState,
-    policies: Policies,
-    rates: RatesByStorage,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    preemption: Preemption,
+    surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine], reserved: Sequence[Reservation]
 ) -> list[Stay]:
     """Room is being made for it: nobody else is to count on that room until it is done, which begins once all left."""
+    state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
+    preemption = surroundings.preemptors[lease.id]
     by_id = {vm.id: vm for vm in vms}
     coming = [(one, by_id[one.vm_id]) for one in preemption.placements if one.vm_id in by_id]
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
         return []
-    promised_s = lease.terms.start_at_s if lease.verdict is Verdict.ACCEPTED else None
-    start_at_s = max(state.now_s, promised_s or 0)
+    start_at_s = max(state.now_s, promised_from_s(lease, reserved))
     takes_s = needed_s(policies, rates, lease, [vm for _, vm in coming])
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
     known = state.snapshot.vms

@@ -19,6 +19,7 @@ from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.lease_over_time import (
     gives_way_by_type,
+    has_deadline_promised,
     has_outlived_its_duration,
     is_accepted,
     leaves_by_s,
@@ -170,7 +171,6 @@ class _ClaimReader:
         self._targets = {one.vm_id: one.host_id or 0 for one in new if one.kind in MOVES and one.preemption_id is None}
         opened = [one.preemption for one in recount.state.preemptions]
         ended = self._ended = {end.preemption_id for end in plan.ended_preemptions}
-        self._new = {one.id for one in plan.preemptions}
         going_on = [*(one for one in opened if one.id not in ended), *plan.preemptions]
         self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
         sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
@@ -261,12 +261,12 @@ class _ClaimReader:
     ) -> list[Claim]:
         """The room that is made for it, in place of what it was promised.
 
-        What has a deadline may have it made for now or for its slot: only its start, later, tells which. Where the plan
-        gives that up, the slot stands again as it is written: for longer than it runs, for starting takes its time.
+        What has a deadline has it made for its slot, or for now where that has begun. Where the plan gives that up, the
+        slot stands again as it is written: for longer than it runs, for starting takes its time.
         """
-        if preemption.id in self._new and own and lease.terms.deadline_at_s is not None:
-            return []
         promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
+        if own and has_deadline_promised(self._recount, lease):
+            promised_s = own[0].start_at_s
         from_s = max(self._now_s, promised_s or 0)
         until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
         if not planned and preemption.id in self._ended and own and until_s is not None:

@@ -7,9 +7,9 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, may_be_sent_out, pha
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
-from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.observed_room import promised_from_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id, lock_id
 from one_preempt.core.phases.reservations.leaving_in_time import leaves_s
@@ -81,11 +81,7 @@ def is_due(draft: PlanDraft, lease: Lease) -> bool:
 
 def begins_s(draft: PlanDraft, lease: Lease) -> int:
     """When what was promised a time begins: at its START, or in its first slot before a DEADLINE; 0 for others."""
-    if lease.verdict is not Verdict.ACCEPTED:
-        return 0
-    written = draft.state.reservations.get(lease.id, ())
-    has_slot = lease.terms.deadline_at_s is not None and bool(written) and written[0].firm
-    return written[0].start_at_s if has_slot else lease.terms.start_at_s or 0
+    return promised_from_s(lease, draft.state.reservations.get(lease.id, ()))
 
 
 def lost_host(draft: PlanDraft, preemption: Preemption) -> PreemptionEnd | None:
