@@ -380,7 +380,8 @@ def test_a_slot_before_a_deadline_is_promised_while_others_leave_for_it() -> Non
     victim, guest = timed(1, kind=LeaseType.BE_SUSPENDABLE), running(1, 0, cpus=2)
     awaits = timed(9, duration_s=50, deadline_at_s=NOW_S + 300, verdict=Verdict.ACCEPTED, may_preempt=True)
     state = cluster((host(0, (guest,)),), (guest, waiting(9, cpus=2), waiting(10)), (victim, awaits))
-    made = Preemption("9@1", 9, (Victim(1, 1, 0, PreemptionMethod.STOP),), (Placement(9, 0),), "moml", 1, True, 1, NOW_S)
+    victims = (Victim(1, 1, 0, PreemptionMethod.STOP),)
+    made = Preemption("9@1", 9, victims, (Placement(9, 0),), "moml", 1, True, 1, NOW_S)
     state = replace(state, reservations={9: (slot(9, 110, 160, 0),)}, preemptions=(OpenPreemption(made, NOW_S),))
     for start_s, expected in ((110, ["promise-broken"]), (160, [])):
         wants = timed(10, start_at_s=NOW_S + start_s, duration_s=50)
