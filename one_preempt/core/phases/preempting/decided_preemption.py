@@ -6,7 +6,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Preemption, Victim
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.request_problem import price_of
+from one_preempt.core.phases.preempting.lease_prices import price_of
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
@@ -15,6 +14,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, takes_promised
 from one_preempt.core.phases.devices_and_groups.datastores_and_networks_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.room_then import RoomThen
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.phases.reservations.stays import expected_end_s, stay_of_placed
 from one_preempt.core.phases.room_wanted import RoomWanted
@@ -25,7 +25,7 @@ from one_preempt.core.victims import Hindered, PossibleVictim
 
 
 def placements_for(
-    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, free: IntArray
+    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, then: RoomThen
 ) -> tuple[Placement, ...] | Hindered:
     """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
 
@@ -38,11 +38,11 @@ def placements_for(
     if wanted.start_s > draft.state.now_s:
         return lacks_to_start(draft, wanted, chosen, choice) or planned
     mark = room.checkpoint()
-    free = free.copy()
+    free = then.free.copy()
     for victim in chosen:
         for vm in victim.vms:
             room.leave(vm.id)
-            free[hosts.index_by_id[vm.history[-1].host_id]] += (vm.cpu_centi, vm.memory_mib)
+            free[hosts.index_by_id[vm.history[-1].host_id]] += then.added_by(vm)
     with room.capped(free):
         placed = draft.matchmaker.place_at(wanted.vms, planned, room)
         if isinstance(placed, Unplaced):

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.infrastructure import VmGroup
-from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
-from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.preempting.lease_prices import price_of
+from one_preempt.core.phases.preempting.room_then import Amounts, RoomThen
 from one_preempt.core.phases.reservations.leaving_in_time import who_leave_too_late
-from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.device_dimensions import device_dimensions
 from one_preempt.core.preemption.problem import (
@@ -32,36 +31,14 @@ from one_preempt.core.preemption.problem import (
 from one_preempt.core.victims import PossibleVictim
 
 
-def free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> IntArray:
-    """What is free for the whole stay while those who could leave are still there.
-
-    Each of them counts for all of that time, also one that holds its room firmly for a part of it: what its leaving
-    gives is added later, and must not be lent from the time after its end, which may be promised to somebody else.
-    """
-    now_s, giving = draft.state.now_s, {one.lease.id for one in giving_way(draft)}
-    held = [draft.timeline.stays.get(one.lease.id, ()) for one in possible if one.lease.id not in giving]
-    held = [stays for stays in held if stays and stays[0].firm and stays[0].start_s <= now_s]
-    for stays in held:
-        draft.timeline.replace(stays[0].lease_id, stays[1:])
-    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s, throughout=True)
-    for stays in held:
-        draft.timeline.replace(stays[0].lease_id, stays)
-    if firm is None:
-        return draft.room.free
-    for stays in held:
-        for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
-            firm[row] -= amounts
-    return firm if wanted.start_s > now_s else np.minimum(firm, draft.room.free)
-
-
 def request_problem(
     draft: PlanDraft,
     wanted: RoomWanted,
     possible: Sequence[PossibleVictim],
-    free: IntArray,
+    then: RoomThen,
     within: BoolArray | None = None,
 ) -> PreemptionProblem:
-    """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for.
+    """CPU, MiB, and the dimensions of the devices that `vms` ask for.
 
     They go to hosts that they may count on, and of these to those `within`, shape (H,) or one row a VM. VMs that are to
     share a host are one request, of which the one host is all of theirs: see `hosts_of_all`.
@@ -78,15 +55,18 @@ def request_problem(
                 overhead_ms=price.overhead_ms,
                 vm_count=len(members),
                 host_index=np.array([_row(draft, vm) for vm in members], dtype=np.int64),
-                releases=_with_devices(members, [kinds.offer(_held(draft, vm)) for vm in members if kinds.sets]),
+                releases=_with_devices(
+                    list(map(then.added_by, members)), [kinds.offer(_held(draft, vm)) for vm in members if kinds.sets]
+                ),
                 reschedules=price.reschedules,
                 worth=worth,
             )
         )
+    free = then.free
     if kinds.sets:
         free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
         free = np.hstack((free, np.array(free_devices, dtype=np.int64)))
-    needs = _with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets])
+    needs = _with_devices(amounts_of(vms), [kinds.need(vm.pci_requests) for vm in vms if kinds.sets])
     # What is told of one VM of a gang that is alike is told of all.
     of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
     allowed = np.array([_allowed(draft, vm) for vm in of_kinds], dtype=np.bool_)
@@ -169,25 +149,7 @@ def _row(draft: PlanDraft, vm: VirtualMachine) -> int:
     return draft.state.hosts.index_by_id[vm.history[-1].host_id]
 
 
-def _with_devices(vms: Sequence[VirtualMachine], devices: Sequence[IntArray]) -> IntArray:
+def _with_devices(amounts: Sequence[Amounts], devices: Sequence[IntArray]) -> IntArray:
     """CPU and MiB of each VM, and its `devices` where it is about any: shape (VMs, R)."""
-    amounts = np.array(amounts_of(vms), dtype=np.int64)
-    return np.hstack((amounts, np.array(devices, dtype=np.int64))) if devices else amounts
-
-
-def price_of(draft: PlanDraft, vms: Sequence[VirtualMachine], methods: Sequence[PreemptionMethod]) -> LeasePrice:
-    """What it costs to send the VMs of a lease out, each by its method (CCPE13 section 5)."""
-    leaving = [_leaving(draft, vm, method) for vm, method in zip(vms, methods, strict=True)]
-    return lease_price(leaving, draft.rates)
-
-
-def _leaving(draft: PlanDraft, vm: VirtualMachine, method: PreemptionMethod) -> LeavingVm:
-    datastore = draft.state.snapshot.datastores.get(vm.history[-1].datastore_id)
-    return LeavingVm(
-        method=method,
-        memory_mib=vm.memory_mib,
-        disk_mib=sum(disk.size_mib for disk in vm.disks),
-        shared_storage=datastore is None or datastore.shared,
-        datastore_id=vm.history[-1].datastore_id,
-        at_rest=vm.is_at_rest,
-    )
+    room = np.array(amounts, dtype=np.int64)
+    return np.hstack((room, np.array(devices, dtype=np.int64))) if devices else room

@@ -35,7 +35,8 @@ from one_preempt.core.phases.preempting.leaving_together import (
     who_take_turns_of_others,
 )
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
-from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
+from one_preempt.core.phases.preempting.request_problem import hosts_of_all, request_problem
+from one_preempt.core.phases.preempting.room_then import room_then
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
@@ -153,9 +154,9 @@ def _ask_once(
     """
     policies, surely = draft.policies, asked_before == CHOICES_A_REQUEST - 1
     possible, spared = _who_could_leave(draft, wanted, staying, surely=surely)
-    free = free_then(draft, wanted, possible)
+    then = room_then(draft, wanted, possible)
     within = _within(draft, wanted, possible, lacking, surely=surely)
-    problem = request_problem(draft, wanted, possible, free, within)
+    problem = request_problem(draft, wanted, possible, then, within)
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):
@@ -180,7 +181,7 @@ def _ask_once(
         obstacle = who_take_turns_of_others(draft, wanted.lease, chosen)
         if obstacle is not None:
             return obstacle
-    placements = placements_for(draft, wanted, chosen, choice, free)
+    placements = placements_for(draft, wanted, chosen, choice, then)
     if isinstance(placements, Hindered):
         return placements
     if not chosen:

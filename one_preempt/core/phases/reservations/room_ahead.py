@@ -90,7 +90,7 @@ def firm_ceiling(
     there = _taken_by_row(draft, lease, still_there, start_s)
     for taken in _taken_by_who_starts(draft, lease, start_s):
         there.setdefault(taken.row, []).append(taken)
-    lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, free, there)
+    lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, there)
     for row, takes in there.items():
         for one in takes:
             free[row] -= one.amounts
@@ -104,21 +104,44 @@ def _as_they_end(
     lease: Lease,
     start_s: int,
     end_s: int | None,
-    free: IntArray,
     there: Mapping[int, Sequence[Taken]],
 ) -> dict[int, IntArray]:
     """The least that is left of hosts on which somebody ends in between and, later than at first, more is promised.
 
     Elsewhere who ends makes no difference: there is least while all are there.
     """
+    short = _with_more_promised_later(draft, lease, start_s, end_s, there)
+    in_parts = _room_in_parts(draft, lease, start_s, end_s, short)
+    return {row: np.min(list(parts.values()), axis=0) for row, parts in in_parts.items()}
+
+
+def to_spare(
+    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, there: Mapping[int, Sequence[Taken]]
+) -> dict[int, dict[int, list[int]]]:
+    """What a host has beside what is firm until some of those there end, beyond the least that it has in between.
+
+    By row, and by the instant from which on it is so. Only hosts are told of on which more is promised later.
+    """
+    nobody = {row: [Taken(row, one.ends_at_s, (0, 0)) for one in takes] for row, takes in there.items()}
+    later = _with_more_promised_later(draft, lease, start_s, end_s, nobody)
+    found = _room_in_parts(draft, lease, start_s, end_s, later)
+    for row, parts in found.items():
+        least = [min(amounts) for amounts in zip(*parts.values(), strict=True)]
+        found[row] = {from_s: list(map(sub, amounts, least)) for from_s, amounts in parts.items()}
+    return found
+
+
+def _with_more_promised_later(
+    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, there: Mapping[int, Sequence[Taken]]
+) -> Mapping[int, Sequence[Taken]]:
+    """The hosts on which somebody ends in between and, later than at first, more is promised; and who is there."""
     rows = tuple(row for row, takes in there.items() if _end_in(takes, start_s, end_s))
     if not rows:
         return {}
+    least = free_but_for(draft.timeline, lease.id, start_s, end_s, rows, firmly=True)
     at_first = free_but_for(draft.timeline, lease.id, start_s, start_s + 1, rows, firmly=True)
-    less_later = (free[list(rows)] != at_first).any(axis=1).tolist()
-    short = {row: there[row] for row, is_less in zip(rows, less_later, strict=True) if is_less}
-    in_parts = _room_in_parts(draft, lease, start_s, end_s, short)
-    return {row: np.min(list(parts.values()), axis=0) for row, parts in in_parts.items()}
+    less_later = (least != at_first).any(axis=1).tolist()
+    return {row: there[row] for row, is_less in zip(rows, less_later, strict=True) if is_less}
 
 
 def firm_room_left(
