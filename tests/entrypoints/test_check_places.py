@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import zmq
 
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.metrics.server import MetricsServer
@@ -125,24 +126,41 @@ def test_a_daemon_that_runs_without_its_socket_is_graded_as_failed(tmp_path: Pat
     assert judge_daemon("/run/x", None, running_daemon(settings)).grade is Grade.OK
 
 
-def test_an_event_bus_is_looked_for_where_it_is_to_be_heard(tmp_path: Path) -> None:
-    def heard_at(endpoint: str) -> list[Finding]:
-        return list(judge_events(EventSettings(endpoint=endpoint)))
+def events_at(endpoint: str) -> list[Finding]:
+    return list(judge_events(EventSettings(endpoint=endpoint)))
 
-    with socket.create_server(("127.0.0.1", 0)) as bus:
-        endpoint = f"tcp://127.0.0.1:{bus.getsockname()[1]}"
-        assert heard_at(endpoint) == []
-    with socket.socket(socket.AF_UNIX) as bus:
-        bus.bind(str(tmp_path / "bus"))
-        bus.listen()
-        assert heard_at(f"ipc://{tmp_path}/bus") == []
-    for silent in (endpoint, f"ipc://{tmp_path}/bus"):
-        (finding,) = heard_at(silent)
-        assert finding.grade is Grade.WARN
-        assert f"nothing can be heard at {silent} (Connection refused)" in finding.text
-        # The service opennebula-hem listens there as well; what publishes is a driver of oned.
-        assert "oned publishes where HM_MAD in oned.conf says" in finding.mend
-    assert not list(judge_events(EventSettings(enabled=False)))
+
+@contextmanager
+def listening(kind: int, endpoint: str) -> Iterator[str]:
+    """A socket of ZeroMQ, and where it is reached."""
+    with zmq.Context() as context, context.socket(kind) as bound:
+        bound.setsockopt(zmq.IPV6, 1)
+        bound.bind(endpoint)
+        yield bound.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:*", "tcp://[::1]:*", "ipc://{}/bus"])
+def test_an_event_bus_is_looked_for_where_it_is_to_be_heard(endpoint: str, tmp_path: Path) -> None:
+    with listening(zmq.PUB, endpoint.format(tmp_path)) as published:
+        assert events_at(published) == []
+    (finding,) = events_at(published)
+    assert finding.grade is Grade.WARN
+    assert f"nothing can be heard at {published} (" in finding.text
+    # The service opennebula-hem listens there as well; what publishes is a driver of oned.
+    assert "oned publishes where HM_MAD in oned.conf says" in finding.mend
+    assert not list(judge_events(EventSettings(enabled=False, endpoint=published)))
+
+
+def test_what_listens_at_the_endpoint_of_events_and_publishes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_places, "LISTENS_WITHIN_S", 0.2)
+    # As where the hook manager takes the results of hooks, a port further.
+    with listening(zmq.REP, "tcp://127.0.0.1:*") as other:
+        (finding,) = events_at(other)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        (another,) = events_at(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+    for found in (finding, another):
+        assert found.grade is Grade.WARN
+        assert "(what listens there publishes nothing): changes are seen a cycle later" in found.text
 
 
 # -- metrics -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class EventBus:
             for prefix in SUBSCRIPTIONS:
                 subscriber.setsockopt(zmq.SUBSCRIBE, prefix)
             try:
-                subscriber.connect(self._endpoint)
+                _connect(subscriber, self._endpoint)
             except zmq.ZMQError as error:
                 text = f"cannot listen to {self._endpoint[:200]}: {error.strerror}; see events.endpoint"
                 raise EventBusUnavailable(text) from None
@@ -87,3 +87,21 @@ class EventBus:
                 if len(self._instants) < MAX_INSTANTS:
                     self._instants[event.object_id, event.state_name] = self._clock.now_s()
         self._on_event()
+
+
+def is_published_at(endpoint: str, within_s: float) -> bool:
+    """Does a publisher answer there within that time? Whether it is OpenNebula's, and says anything, is not known."""
+    with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
+        subscriber.setsockopt(zmq.LINGER, 0)
+        with subscriber.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED) as answers:
+            _connect(subscriber, endpoint)
+            answered = answers.poll(int(within_s * 1000)) != 0
+            subscriber.disable_monitor()
+        return answered
+
+
+def _connect(subscriber: zmq.Socket[bytes], endpoint: str) -> None:
+    """Raises `zmq.ZMQError` where that is no endpoint."""
+    # Names would be looked up as IPv6 alone with this, and oned publishes on IPv4: it is for addresses in brackets.
+    subscriber.setsockopt(zmq.IPV6, int("[" in endpoint))
+    subscriber.connect(endpoint)

@@ -63,10 +63,7 @@ def judge_events(events: EventSettings) -> Iterator[Finding]:
     """Is there an event bus to listen to? Nothing is said where there is."""
     if not events.enabled:
         return
-    try:
-        _connect(events.endpoint)
-    except (OSError, UnicodeError) as error:
-        why = printable(getattr(error, "strerror", None) or str(error), 200)
+    if why := _why_nothing_is_heard(events.endpoint):
         text = f"nothing can be heard at {printable(events.endpoint, 200)} ({why}): changes are seen a cycle later"
         # The bus is oned's own, and opennebula-hem only another listener: starting that mends nothing.
         mend = "oned publishes where HM_MAD in oned.conf says: correct events.endpoint, or write events.enabled: false"
@@ -119,6 +116,17 @@ def _why_no_metrics(host: str, port: int) -> str:
         return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__, 200)
     finally:
         connection.close()
+
+
+def _why_nothing_is_heard(endpoint: str) -> str:
+    """Why no publisher is there; '' where one is."""
+    from one_preempt.adapters.events.event_bus import is_published_at
+
+    try:
+        _connect(endpoint)
+    except (OSError, UnicodeError) as error:
+        return printable(getattr(error, "strerror", None) or str(error), 200)
+    return "" if is_published_at(endpoint, LISTENS_WITHIN_S) else "what listens there publishes nothing"
 
 
 def _connect(endpoint: str) -> None:

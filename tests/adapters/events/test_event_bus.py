@@ -93,11 +93,12 @@ class Bus:
 
 
 @contextmanager
-def running_bus(clock: FixedClock, quiet_s: float = 60) -> Iterator[Bus]:
+def running_bus(clock: FixedClock, quiet_s: float = 60, at: str = "127.0.0.1") -> Iterator[Bus]:
     rung = threading.Semaphore(0)
     with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
         publisher.setsockopt(zmq.LINGER, 0)
-        publisher.bind("tcp://127.0.0.1:*")
+        publisher.setsockopt(zmq.IPV6, int("[" in at))
+        publisher.bind(f"tcp://{at}:*")
         listener = EventBus(publisher.getsockopt_string(zmq.LAST_ENDPOINT), clock, rung.release, quiet_s)
         with listener.listening():
             bus = Bus(publisher, listener, rung)
@@ -127,6 +128,12 @@ def test_a_doubled_message_counts_with_its_last_instant() -> None:
         bus.publish(b"EVENT VM 5/STOPPED/LCM_INIT ", b"")
         assert bus.heard()
         assert bus.listener.take_instants() == {(5, "STOPPED"): 1007}
+
+
+def test_a_bus_at_an_address_of_ipv6_is_heard() -> None:
+    with running_bus(FixedClock(1), at="[::1]") as bus:
+        bus.publish(b"EVENT HOST 2/MONITORED/ ")
+        assert bus.heard()
 
 
 NOISE: list[tuple[bytes, ...]] = [
