@@ -87,6 +87,12 @@ def test_a_log_without_a_request_says_so_and_asks_for_no_nodes(content: str, tol
     assert (result.exit_code, result.stderr) == (1, f"Error: {message}\n")
 
 
+def test_a_lease_workload_without_a_request_is_called_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty.lwf"
+    path.write_text("<lease-workload name='spring'><lease-requests/></lease-workload>")
+    assert run(path).stderr.startswith(f"Error: {path}: holds no request that can be played")
+
+
 @pytest.mark.parametrize(
     ("options", "requests", "waits_s", "left_out"),
     [

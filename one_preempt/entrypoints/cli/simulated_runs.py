@@ -120,7 +120,7 @@ def study(asked: Asked) -> Study:
         workload = cache(lambda seed: _read(lambda: _workload_of_scenario(asked, said, seed)))
     else:
         trace = _read(lambda: read_trace(asked.source, asked.reading))
-        hosts = _hosts(asked.nodes, trace)
+        hosts = _hosts(asked, trace)
         workload = cache(lambda _seed: trace)
     return Study(
         name=said.name or asked.source.name,
@@ -225,12 +225,12 @@ def _energy_policies(asked: Asked) -> tuple[str | None, ...]:
     return (None,)
 
 
-def _hosts(nodes: int | None, workload: Workload) -> tuple[MachineSet, ...]:
+def _hosts(asked: Asked, workload: Workload) -> tuple[MachineSet, ...]:
     """The nodes of the trace; with `nodes`, so many of the kind it has, or else of the size of its largest VM."""
-    if nodes is None:
+    if (nodes := asked.nodes) is None:
         if not workload.site and not len(workload):
             left_out = ", ".join(f"{one.count} {one.reason}" for one in workload.left_out) or "it is empty"
-            nothing = f"{workload.name}: holds no request that can be played ({left_out})"
+            nothing = f"{asked.source}: holds no request that can be played ({left_out})"
             raise OnePreemptError(f"{nothing}: name another trace")
         if not workload.site:
             raise click.UsageError("the trace does not say how many nodes it was recorded on: give --nodes")
