@@ -96,7 +96,6 @@ class SchedulingCycle:
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder = around.power, around.recorder
         self._images = around.images
-        self._image_bounds = None if policies.images is None else policies.images.bounds
         self._policies = policies
         self._use_rules = policies.queue_order.measures
         self._leaps, self._clock_ahead_s = ClockLeaps(around.clock_gained_s, policies), around.clock_ahead_s
@@ -109,7 +108,7 @@ class SchedulingCycle:
         self._decided_by = policies
         self._last: ClusterState | None = None
         self._memory: DecisionMemory | None = None
-        self._recounter = Recounter(time_rules=policies.time)
+        self._recounter = Recounter(policies.recount_rules)
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -137,7 +136,7 @@ class SchedulingCycle:
         violations = self._recount(state, plan)
         if violations:
             # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
-            self._recounter = Recounter(time_rules=self._policies.time)
+            self._recounter = Recounter(self._policies.recount_rules)
             again = fallback_plan(state, policies)
             if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
@@ -207,10 +206,6 @@ class SchedulingCycle:
             # By a clock that has leapt ahead all that was used before would be as good as forgotten.
             may_measure = not self._leaps.is_doubted(now_s)
             reconciled = with_use(reconciled, ledger.owner_use, self._use_rules, last, may_measure=may_measure)
-        if self._image_bounds is not None:
-            # What the recount has to know.
-            images = replace(reconciled.state.images, bounds=self._image_bounds)
-            reconciled = Reconciliation(replace(reconciled.state, images=images), reconciled.changes)
         if not reconciled.changes.is_empty:
             self._store.apply(reconciled.changes)
         self._observed_at_s = now_s
@@ -254,7 +249,7 @@ class SchedulingCycle:
         self._since_recount += 1
         if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.switches_hosts or _promises_firmly(plan):
             self._since_recount = 0
-            return verify(state, plan, time_rules=self._policies.time)
+            return verify(state, plan, rules=self._policies.recount_rules)
         return ()
 
     def _prune(self, state: ClusterState) -> None:

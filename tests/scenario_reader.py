@@ -41,6 +41,7 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.owner_use import OwnerUse
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import (
     HistoryRecord,
@@ -94,6 +95,7 @@ class Decided:
 
     reconciliation: Reconciliation
     plan: Plan
+    recount_rules: RecountRules
     violations: tuple[Violation, ...]
 
     @property
@@ -110,11 +112,8 @@ def play(document: dict[str, Any]) -> Decided:
     chosen = policies_of(document)
     if chosen.queue_order.measures is not None:
         reconciled = with_use(reconciled, _owner_use(document), chosen.queue_order.measures)
-    if chosen.images is not None:
-        images = replace(reconciled.state.images, bounds=chosen.images.bounds)
-        reconciled = replace(reconciled, state=replace(reconciled.state, images=images))
     plan = decide(reconciled.state, chosen)
-    return Decided(reconciled, plan, verify(reconciled.state, plan, time_rules=chosen.time))
+    return Decided(reconciled, plan, chosen.recount_rules, verify(reconciled.state, plan, rules=chosen.recount_rules))
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
-from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
+from one_preempt.core.model.recount_rules import AS_SHIPPED, RecountRules
 from one_preempt.core.verify import Violation, recounter, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.scheduling_cycle import RECOUNT_EVERY
@@ -26,10 +26,10 @@ def recounted(monkeypatch: pytest.MonkeyPatch, how: Verification, *requests: Wor
     plans: list[Plan] = []
 
     def note(
-        state: ClusterState, plan: Plan, books: Books | None = None, time_rules: TimeRules = TIME_AS_SHIPPED
+        state: ClusterState, plan: Plan, books: Books | None = None, rules: RecountRules = AS_SHIPPED
     ) -> tuple[Violation, ...]:
         plans.append(plan)
-        return verify(state, plan, books, time_rules)
+        return verify(state, plan, books, rules)
 
     for module in (scheduling_cycle, recounter):
         monkeypatch.setattr(module, "verify", note)

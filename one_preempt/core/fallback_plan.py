@@ -37,7 +37,7 @@ def fallback_plan(state: ClusterState, policies: Policies) -> tuple[ClusterState
 
 
 def _is_sound(state: ClusterState, policies: Policies, books: Books, plan: Plan) -> bool:
-    return not verify(state, plan, books, policies.time)
+    return not verify(state, plan, books, policies.recount_rules)
 
 
 def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:

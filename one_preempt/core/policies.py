@@ -11,6 +11,7 @@ from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.modes_and_limits import EnactmentLimits, Mode, PreemptionLimits, VictimRules
 from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.policy import PreemptionPolicy
@@ -41,3 +42,8 @@ class Policies(Struct, frozen=True):
     time: TimeRules = field(default_factory=TimeRules)
     power: PowerRules = field(default_factory=PowerRules)
     images: ImageStagingRules | None = None
+
+    @property
+    def recount_rules(self) -> RecountRules:
+        """What the recount has to know of them."""
+        return RecountRules(self.time, None if self.images is None else self.images.bounds)

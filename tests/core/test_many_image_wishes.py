@@ -115,5 +115,5 @@ def test_the_recount_looks_at_each_promise_a_few_times_however_many_images_are_r
         return places(recount, lease)
 
     monkeypatch.setattr(image_rules, "_promised_places", counted)
-    assert verify(decided.state, decided.plan) == ()
+    assert verify(decided.state, decided.plan, rules=decided.recount_rules) == ()
     assert len(looked_at) <= 4 * WISHES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from one_preempt.core.model.image_transfer import (
 )
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.verify import verify
 from tests import scenario_reader
@@ -39,7 +41,7 @@ def decided(name: str) -> Decided:
 
 
 def broken(before: Decided, plan: Plan) -> list[str]:
-    return [violation.code for violation in verify(before.state, plan)]
+    return [violation.code for violation in verify(before.state, plan, rules=before.recount_rules)]
 
 
 def with_order(before: Decided, **changes: Any) -> Plan:
@@ -87,11 +89,10 @@ def test_what_comes_ahead_is_for_somebody_who_is_expected_there(changes: dict[st
 @pytest.mark.parametrize("ahead_s", [None, 599])
 def test_nothing_comes_ahead_that_may_not_or_not_yet(ahead_s: int | None) -> None:
     before = decided(AHEAD)
-    bounds = before.state.images.bounds
+    bounds = before.recount_rules.images
     assert bounds is not None
-    images = replace(before.state.images, bounds=replace(bounds, ahead_s=ahead_s))
-    state = replace(before.state, images=images)
-    assert [violation.code for violation in verify(state, before.plan)] == ["image-unneeded"]
+    otherwise = dataclasses.replace(before, recount_rules=RecountRules(images=replace(bounds, ahead_s=ahead_s)))
+    assert broken(otherwise, before.plan) == ["image-unneeded"]
 
 
 def test_what_comes_ahead_leaves_time_for_what_was_promised() -> None:
@@ -107,7 +108,7 @@ def test_what_comes_ahead_and_is_under_way_goes_on_although_it_ends_too_late() -
     late = with_order(before, due_at_s=NOW_S + 601)
     record = TransferRecord(late.image_orders[0], TransferPhase.UNDER_WAY, NOW_S - 10)
     state = replace(before.state, images=replace(before.state.images, transfers={record.order.id: record}))
-    assert verify(state, late) == ()
+    assert verify(state, late, rules=before.recount_rules) == ()
 
 
 def test_none_begins_while_another_one_has_the_link() -> None:
@@ -151,6 +152,7 @@ def test_nothing_is_removed_from_which_a_vm_is_being_made() -> None:
 
 
 Promised = tuple[ClusterState, Plan]
+SLOW = ImageBounds(70)
 
 
 @pytest.fixture(scope="module")
@@ -163,20 +165,22 @@ def promised() -> Promised:
     before = scenario_reader.play(document)
     assert before.violations == ()
     careless = replace(policies(scenario_reader.settings_of(document)), images=None)
-    slower = replace(before.state, images=replace(before.state.images, bounds=ImageBounds(70)))
-    return slower, decide(slower, careless)
+    return before.state, decide(before.state, careless)
 
 
-def codes_with(promised: Promised, **images: Any) -> list[str]:
-    """What is wrong where this is otherwise with images."""
+def codes_with(promised: Promised, bounds: ImageBounds = SLOW, **images: Any) -> list[str]:
+    """What is wrong within these bounds, where this is otherwise with images."""
     state, plan = promised
-    state = replace(state, images=replace(state.images, **images))
-    return [violation.code for violation in verify(state, plan)]
+    return codes_of(replace(state, images=replace(state.images, **images)), plan, bounds)
+
+
+def codes_of(state: ClusterState, plan: Plan, bounds: ImageBounds = SLOW) -> list[str]:
+    return [violation.code for violation in verify(state, plan, rules=RecountRules(images=bounds))]
 
 
 def test_nobody_is_promised_more_than_the_link_can_bring(promised: Promised) -> None:
     assert codes_with(promised) == ["image-promises"]
-    assert codes_with(promised, bounds=ImageBounds(140)) == []
+    assert codes_with(promised, ImageBounds(140)) == []
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,7 @@ def test_nobody_is_promised_more_than_the_link_can_bring(promised: Promised) -> 
 def test_what_was_promised_before_may_have_had_too_little_time(
     bounds: ImageBounds, expected: list[str], promised: Promised
 ) -> None:
-    assert codes_with(promised, bounds=bounds) == expected
+    assert codes_with(promised, bounds) == expected
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ def test_what_is_being_brought_has_the_link_and_what_is_removed_has_not(
     order = ImageOrder(kind, 9, 0, "host0", 1, 1100, NOW_S, NOW_S + 64, NOW_S + 130, (9,), "reservation", "")
     record = TransferRecord(order, phase, NOW_S)
     # Those of leases 5 and 6 take 69 s, this one would take 63 s more.
-    found = codes_with(promised, bounds=ImageBounds(146), transfers={order.id: record})
+    found = codes_with(promised, ImageBounds(146), transfers={order.id: record})
     assert found == expected
 
 
@@ -229,7 +233,7 @@ def test_where_storage_is_shared_no_image_is_brought(
     (own,) = state.snapshot.datastores.values()
     shared = replace(own, id=own.id + 1, type=kind, shared=True, cluster_ids=(cluster_id,))
     state = replace(state, snapshot=replace(state.snapshot, datastores={own.id: own, shared.id: shared}))
-    assert [violation.code for violation in verify(state, plan)] == expected
+    assert codes_of(state, plan) == expected
 
 
 @pytest.mark.parametrize(
@@ -243,11 +247,11 @@ def test_a_disk_that_is_not_copied_to_its_host_needs_no_link(disk: dict[str, Any
         vm_id: replace(vm, disks=tuple(replace(one, **disk) for one in vm.disks))
         for vm_id, vm in state.snapshot.vms.items()
     }
-    assert verify(replace(state, snapshot=replace(state.snapshot, vms=changed)), plan) == ()
+    assert codes_of(replace(state, snapshot=replace(state.snapshot, vms=changed)), plan) == []
 
 
 def test_images_that_hosts_do_not_cache_are_not_brought(promised: Promised) -> None:
-    assert codes_with(promised, bounds=ImageBounds(70, cached_only=True)) == []
+    assert codes_with(promised, replace(SLOW, cached_only=True)) == []
 
 
 def test_on_hosts_that_are_not_on_nobody_knows_who_was_given_up(promised: Promised) -> None:
@@ -255,7 +259,7 @@ def test_on_hosts_that_are_not_on_nobody_knows_who_was_given_up(promised: Promis
     state, plan = promised
     off = {0: replace(state.snapshot.hosts[0], state=HostState.OFFLINE)}
     state = replace(state, snapshot=replace(state.snapshot, hosts={**state.snapshot.hosts, **off}))
-    assert "image-promises" not in [violation.code for violation in verify(state, plan)]
+    assert "image-promises" not in codes_of(state, plan)
 
 
 START = {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 3600}
@@ -294,4 +298,4 @@ def test_whose_host_is_just_waking_may_have_made_another_late(policy: str) -> No
     hosts = before.state.snapshot.hosts
     asleep = replace(before.state.snapshot, hosts={**hosts, 2: replace(hosts[2], state=HostState.OFFLINE)})
     for snapshot in (before.state.snapshot, asleep):
-        assert verify(replace(before.state, snapshot=snapshot), before.plan) == ()
+        assert verify(replace(before.state, snapshot=snapshot), before.plan, rules=before.recount_rules) == ()

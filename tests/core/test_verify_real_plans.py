@@ -14,8 +14,8 @@ from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.plan import Action, ActionKind, Plan
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
-from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -145,12 +145,12 @@ def test_real_plans_pass_and_spoiled_ones_are_caught(monkeypatch: pytest.MonkeyP
     missed: list[tuple[str, tuple[Violation, ...]]] = []
     caught: Counter[str] = Counter()
 
-    def watched(state: ClusterState, made: Plan, books: Books, time_rules: TimeRules) -> tuple[Violation, ...]:
-        violations = verify(state, made, books, time_rules)
+    def watched(state: ClusterState, made: Plan, books: Books, rules: RecountRules) -> tuple[Violation, ...]:
+        violations = verify(state, made, books, rules)
         found.extend(violations)
         for code, spoiled_state, spoiled_plan in spoiled(state, made):
             caught[code] += 1
-            broken = verify(spoiled_state, spoiled_plan, time_rules=time_rules)
+            broken = verify(spoiled_state, spoiled_plan, rules=rules)
             if code not in {violation.code for violation in broken}:
                 missed.append((code, broken))
         return violations

@@ -13,6 +13,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, PreemptionEnd, Victim
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import VmState
@@ -300,7 +301,7 @@ def test_nothing_starts_in_what_an_overrun_leaves_of_a_promise() -> None:
         ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, keep, []),
     ):
         leases = {**state.leases, 100: replace(overrun, **changes), 400: plain}
-        found = verify(replace(state, leases=leases), made, time_rules=rules)
+        found = verify(replace(state, leases=leases), made, rules=RecountRules(rules))
         assert [one.code for one in found] == expected, changes
 
 

@@ -163,12 +163,11 @@ class ImageBounds(Struct, frozen=True):
 class KnownImages(Struct, frozen=True):
     """What the decision may know: pools by host id, and by order id what is under way or has failed.
 
-    What is done is told by the pools alone. `bounds` are for the recount; None where nothing is ordered.
+    What is done is told by the pools alone.
     """
 
     held: Mapping[int, HostImages] = field(default_factory=dict)
     transfers: Mapping[str, TransferRecord] = field(default_factory=dict)
-    bounds: ImageBounds | None = None
 
     def images_on(self, host_id: int) -> tuple[HeldImage, ...]:
         """What a host holds, as far as is known."""

@@ -71,6 +71,3 @@ class TimeRules(Struct, frozen=True):
         """How long after its DURATION a lease is made to leave at the latest, with the margin; None: nobody ends it."""
         is_ended = self.overrun in (Overrun.STOP, Overrun.TERMINATE)
         return self.overrun_grace_s + self.preparation_margin_s if is_ended else None
-
-
-TIME_AS_SHIPPED = TimeRules()

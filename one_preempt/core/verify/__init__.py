@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
+from one_preempt.core.model.recount_rules import AS_SHIPPED, RecountRules
 from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
@@ -43,18 +43,15 @@ _OF_VERDICTS = (*power_rules.RULES_OF_PROMISES, *image_rules.RULES_OF_PROMISES)
 
 
 def verify(
-    state: ClusterState, plan: Plan, books: Books | None = None, time_rules: TimeRules = TIME_AS_SHIPPED
+    state: ClusterState, plan: Plan, books: Books | None = None, rules: RecountRules = AS_SHIPPED
 ) -> tuple[Violation, ...]:
-    """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept.
-
-    `time_rules`: by the configuration, what becomes of what outlives its DURATION.
-    """
+    """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept."""
     books = books if books is not None else Books(state)
-    recount = Recount(state, plan, books, time_rules)
+    recount = Recount(state, plan, books, rules)
     found: list[Violation] = []
-    for concerns, rules in _rules_by_concern(recount):
+    for concerns, about_it in _rules_by_concern(recount):
         if concerns:
-            for rule in rules:
+            for rule in about_it:
                 found += rule(recount)
     return tuple(found)
 

@@ -53,7 +53,7 @@ def _each_comes_in_time(recount: Recount) -> Iterator[Violation]:
 
 def _each_is_ahead_of_a_start(recount: Recount) -> Iterator[Violation]:
     """What nobody was promised comes only where that is allowed, to where somebody waits to start, and before that."""
-    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    bounds, now_s = recount.chosen.images, recount.state.now_s
     for order in _brought(recount):
         if order.needed_at_s is not None or bounds is None:
             continue
@@ -74,7 +74,7 @@ def _each_is_ahead_of_a_start(recount: Recount) -> Iterator[Violation]:
 def _none_ahead_takes_what_was_promised(recount: Recount) -> Iterator[Violation]:
     """With it there is time enough on the link for all images that starts need, where there was without it."""
     ahead = [order for order in _brought(recount) if order.needed_at_s is None and not _is_under_way(recount, order)]
-    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    bounds, now_s = recount.chosen.images, recount.state.now_s
     if not ahead or bounds is None:
         return
     # What comes now is not lacking then; whoever's transfer has failed may have been left to oned.
@@ -118,7 +118,7 @@ def _one_has_the_link(recount: Recount) -> Iterator[Violation]:
 
 
 def _pools_are_not_exceeded(recount: Recount) -> Iterator[Violation]:
-    bounds = recount.state.images.bounds
+    bounds = recount.chosen.images
     if bounds is None or bounds.pool_mib is None:
         return
     begun = [order for order in _brought(recount) if order.id not in {one.id for one in _under_way(recount)}]
@@ -156,7 +156,7 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
     has failed, or what was promised before has no time enough by itself, nobody knows what was given up for that.
     Neither does anybody of what was promised before on hosts that are not on, or for whom others leave.
     """
-    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    bounds, now_s = recount.chosen.images, recount.state.now_s
     accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
     if bounds is None or not accepted & recount.booking_by_lease.keys():
         return
@@ -176,7 +176,7 @@ def _all_could_be_in_time(recount: Recount, without: Set[int], coming: Set[tuple
     All count who may have had their time of the link: those on a host that is just waking, say, may have come before
     others, and made them late.
     """
-    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    bounds, now_s = recount.chosen.images, recount.state.now_s
     assert bounds is not None, "only where images are brought"
     perhaps = _lacking(recount, set(), perhaps=True, without=without)
     lacking = {place: needed for place, needed in perhaps.items() if place not in coming}
@@ -311,7 +311,7 @@ def _copied_images(recount: Recount, vm: VirtualMachine, host_id: int) -> list[t
 
 def _is_brought(recount: Recount, disk: Disk) -> bool:
     """Its image is not of a datastore from which none can be brought."""
-    bounds = recount.state.images.bounds
+    bounds = recount.chosen.images
     if bounds is None or not bounds.cached_only:
         return True
     store = None if disk.datastore_id is None else recount.state.snapshot.datastores.get(disk.datastore_id)
@@ -331,7 +331,7 @@ def _under_way(recount: Recount) -> list[TransferRecord]:
 
 
 def _least_s(recount: Recount, size_mib: int) -> float:
-    bounds = recount.state.images.bounds
+    bounds = recount.chosen.images
     return 0.0 if bounds is None else size_mib * _MEGABITS_PER_MIB / bounds.link_megabit_per_s
 
 

@@ -79,12 +79,12 @@ def gives_way_by_type(recount: Recount, lease: Lease) -> bool:
 
 def may_overstay(recount: Recount, lease: Lease) -> bool:
     """It has outlived its DURATION for a while already, and nobody makes it leave: nobody knows when it ends."""
-    if recount.time_rules.overrun is Overrun.PREEMPT or lease.run_began_at_s is None or lease.terms.duration_s is None:
+    if recount.chosen.time.overrun is Overrun.PREEMPT or lease.run_began_at_s is None or lease.terms.duration_s is None:
         return False
     ends_s = lease.run_began_at_s + max(1, lease.terms.duration_s - lease.served_s)
     if ends_s > recount.state.now_s or gives_way_by_type(recount, lease):
         return False
-    ended_in_s = recount.time_rules.overruns_are_ended_in_s
+    ended_in_s = recount.chosen.time.overruns_are_ended_in_s
     is_yet_to_be_ended = ended_in_s is not None and recount.state.now_s <= ends_s + ended_in_s
     is_locked = any(recount.vms[vm_id].lock_level is not LockLevel.NONE for vm_id in lease.vm_ids)
     return recount.state.paused or is_locked or not is_yet_to_be_ended

@@ -13,8 +13,8 @@ from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Victim
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.recount_rules import RecountRules
 from one_preempt.core.model.reservation import Booking, Verdict
-from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.books import Books, bears_our_lock, rests
 
@@ -52,16 +52,13 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
 
 
 class Recount:
-    """The plan, the state and the books of it, looked up by the rules.
+    """The plan, the state and the books of it, looked up by the rules, of which some were chosen (`chosen`)."""
 
-    `time_rules`: by the configuration, what becomes of what outlives its DURATION.
-    """
-
-    def __init__(self, state: ClusterState, plan: Plan, books: Books, time_rules: TimeRules = TIME_AS_SHIPPED) -> None:
-        self.time_rules = time_rules
+    def __init__(self, state: ClusterState, plan: Plan, books: Books, chosen: RecountRules) -> None:
         self.state = state
         self.plan = plan
         self.books = books
+        self.chosen = chosen
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
         self.leases, self.lease_of_vm = state.leases, state.lease_of_vm

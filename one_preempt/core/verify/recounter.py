@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.time_rules import TIME_AS_SHIPPED, TimeRules
+from one_preempt.core.model.recount_rules import AS_SHIPPED, RecountRules
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books, contradictions
 
@@ -19,8 +19,8 @@ class Recounter:
     kept. So is the state itself, which was made of the same changes.
     """
 
-    def __init__(self, from_scratch_every: int = FROM_SCRATCH_EVERY, time_rules: TimeRules = TIME_AS_SHIPPED) -> None:
-        self._from_scratch_every, self._time_rules = from_scratch_every, time_rules
+    def __init__(self, rules: RecountRules = AS_SHIPPED, from_scratch_every: int = FROM_SCRATCH_EVERY) -> None:
+        self._rules, self._from_scratch_every = rules, from_scratch_every
         self._since_scratch = 0
         self._books: Books | None = None
 
@@ -38,5 +38,5 @@ class Recounter:
             self._since_scratch = 0
             wrong = (*books.differences(state), *contradictions(state))
         self._books = books
-        found = verify(state, plan, books, self._time_rules)
+        found = verify(state, plan, books, self._rules)
         return (*[Violation("changes-untold", text) for text in wrong], *found) if wrong else found

@@ -56,7 +56,7 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 
 
 def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
-    if recount.time_rules.overrun is Overrun.PREEMPT:
+    if recount.chosen.time.overrun is Overrun.PREEMPT:
         return
     arriving = hosts_of_arrivals(recount) & recount.hosts.keys()
     held = frozenset([host_id for host_id in arriving if _somebody_overstays(recount, host_id)])

@@ -107,9 +107,8 @@ class WatchedCycle:
         plan, state = report.plan, report.state
         self.wrong += [f"at {state.now_s}: {one.code}: {one.text}" for one in report.violations]
         assert self._reader.seen is not None
-        # What owners have used is measured on its own, and what the recount has to know of the link is told beside.
-        images = replace(state.images, bounds=None)
-        reconciled = replace(state, use=NOTHING_MEASURED, occupants=None, images=images)
+        # What owners have used is measured on its own.
+        reconciled = replace(state, use=NOTHING_MEASURED, occupants=None)
         if self.control is not None:
             # Host power is observed on its own.
             told = tuple(one for one in state.discrepancies if not one.code.startswith("power-"))
