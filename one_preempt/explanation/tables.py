@@ -14,9 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Refusal
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.explanation.explain import leases_on_hold, printable
@@ -41,43 +39,35 @@ VERDICT_STYLES = {Verdict.ACCEPTED: "green", Verdict.REFUSED: "red", Verdict.CON
 class Names(Struct, frozen=True):
     """How ids are shown, from what was observed."""
 
-    snapshot: PoolSnapshot
-    leases: Mapping[int, Lease]
-
-    @classmethod
-    def of(cls, observed: ClusterState | PoolSnapshot) -> Names:
-        """Names from a state or, without leases, from a snapshot."""
-        if isinstance(observed, ClusterState):
-            return cls(observed.snapshot, observed.leases)
-        return cls(observed, {})
+    state: ClusterState
 
     def vm(self, vm_id: int) -> str:
         """Id and name of a VM."""
-        vm = self.snapshot.vms.get(vm_id)
+        vm = self.state.snapshot.vms.get(vm_id)
         return f"{vm_id} {printable(vm.name, NAME_LENGTH)}" if vm else str(vm_id)
 
     def host(self, host_id: int | None) -> str:
         """Name of a host, its id where it is not known, nothing for None."""
         if host_id is None:
             return ""
-        host = self.snapshot.hosts.get(host_id)
+        host = self.state.snapshot.hosts.get(host_id)
         return printable(host.name, NAME_LENGTH) if host else str(host_id)
 
     def lease(self, lease_id: int) -> str:
         """The lease's own name where it has one."""
-        lease = self.leases.get(lease_id)
+        lease = self.state.leases.get(lease_id)
         name = lease.terms.name if lease else ""
         return f"{lease_id} {printable(name, NAME_LENGTH)}" if name else str(lease_id)
 
     def lease_type(self, lease_id: int) -> str:
         """Type of a lease, or nothing where the lease is not known."""
-        lease = self.leases.get(lease_id)
+        lease = self.state.leases.get(lease_id)
         return lease.terms.type.value if lease else ""
 
 
-def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[RenderableType]:
+def plan_tables(plan: Plan, state: ClusterState) -> Iterator[RenderableType]:
     """The plan from the headline to what was noticed on the way; parts with nothing to say are left out."""
-    names = Names.of(observed)
+    names = Names(state)
     yield headline(plan)
     yield from _step_tables(plan, names)
     for preemption in plan.preemptions:
@@ -91,13 +81,12 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     for end in plan.ended_preemptions:
         how = "fulfilled" if end.fulfilled else "given up"
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
-    state = observed if isinstance(observed, ClusterState) else None
     for table in (
         verdict_table(plan.verdicts, names),
-        booking_table(plan, names, state.reservations if state else {}),
+        booking_table(plan, names, state.reservations),
         refusal_table(plan.refusals, names, "Who waits"),
-        refusal_table(leases_on_hold(state) if state else (), names, "Who is on HOLD by the LEASE attribute"),
-        discrepancy_table(state.discrepancies if state else (), names),
+        refusal_table(leases_on_hold(state), names, "Who is on HOLD by the LEASE attribute"),
+        discrepancy_table(state.discrepancies, names),
     ):
         if table.row_count:
             yield table

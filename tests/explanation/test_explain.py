@@ -123,27 +123,17 @@ def a_host(host_id: int, name: str) -> Host:
     )
 
 
-def a_snapshot(vm_name: str = "urgent") -> PoolSnapshot:
-    return PoolSnapshot(
-        observed_at_s=1_000,
-        version="7.4.0",
-        zone_id=0,
-        raft_state=RaftState.SOLO,
-        hosts={1: a_host(1, "node01"), 2: a_host(2, "node02")},
-        vms={7: a_vm(7, vm_name)},
-    )
-
-
-def a_state(*reserved: Reservation) -> ClusterState:
+def a_state(*reserved: Reservation, vm_name: str = "urgent") -> ClusterState:
+    hosts = {1: a_host(1, "node01"), 2: a_host(2, "node02")}
+    snapshot = PoolSnapshot(1_000, "7.4.0", 0, RaftState.SOLO, hosts, {7: a_vm(7, vm_name)})
     by_lease = {one.lease_id: (one,) for one in reserved}
-    snapshot = a_snapshot()
-    return ClusterState(1_000, snapshot, host_table(snapshot.hosts), {}, {}, reservations=by_lease)
+    return ClusterState(1_000, snapshot, host_table(hosts), {}, {}, reservations=by_lease)
 
 
-def shown(plan: Plan, snapshot: PoolSnapshot | ClusterState, color: bool = False) -> str:
+def shown(plan: Plan, state: ClusterState | None = None) -> str:
     output = io.StringIO()
-    console = Console(file=output, width=200, force_terminal=color, color_system="standard" if color else None)
-    for part in plan_tables(plan, snapshot):
+    console = Console(file=output, width=200, force_terminal=False, color_system=None)
+    for part in plan_tables(plan, state or a_state()):
         console.print(part)
     return output.getvalue()
 
@@ -188,11 +178,11 @@ def test_what_is_only_advised_stands_apart_from_what_is_done() -> None:
     assert document["actions"] == []
     assert [(found["preemptor"], found["advised_only"]) for found in document["preemptions"]] == [(7, True)]
     assert len(document["advised_actions"]) == 2
-    assert "would preempt" in shown(advised, a_snapshot())
+    assert "would preempt" in shown(advised)
 
 
 def test_the_tables_mark_the_chosen_set_and_name_hosts_and_vms() -> None:
-    text = shown(PLAN, a_snapshot())
+    text = shown(PLAN)
     (chosen,) = [line for line in text.splitlines() if "chosen" in line]
     assert "{5, 6}" in chosen
     assert "27.8 s" in chosen
@@ -236,19 +226,19 @@ def test_the_tables_tell_what_is_reserved_changed_withdrawn_or_starts() -> None:
 
 
 def test_an_empty_plan_is_one_line() -> None:
-    assert shown(Plan(made_at_s=0, policy="NOP"), a_snapshot()).strip().splitlines() == [
+    assert shown(Plan(made_at_s=0, policy="NOP")).strip().splitlines() == [
         "Plan of 1970-01-01 00:00:00 UTC, preemption policy NOP: 0 actions, 0 preemptions, 0 refusals"
     ]
 
 
 def test_a_choice_that_is_not_proven_best_says_so() -> None:
     unsure = replace(PREEMPTION, optimal=False, bound_ms=20_000)
-    assert "at least 20.0 s whatever is chosen" in shown(replace(PLAN, preemptions=(unsure,)), a_snapshot())
+    assert "at least 20.0 s whatever is chosen" in shown(replace(PLAN, preemptions=(unsure,)))
 
 
 @pytest.mark.parametrize("name", ["[bold red]me[/]", "\x1b[31mred\x1b[0m", "a\nb", "\x9b31m", "\u202egnp.exe"])
 def test_a_users_name_is_neither_markup_nor_control(name: str) -> None:
-    text = shown(PLAN, a_snapshot(vm_name=name))
+    text = shown(PLAN, a_state(vm_name=name))
     assert not set(text) & set("\x1b\x9b\u202e")
     if name.isprintable():
         assert name in text
@@ -271,7 +261,7 @@ def test_images_that_are_brought_to_hosts_are_told_and_shown() -> None:
         }
     ]  # fmt: skip
     assert [one["id"] for one in document["advised_image_orders"]] == ["drop/8/3"]
-    text = shown(plan, a_snapshot())
+    text = shown(plan)
     assert "Images on hosts" in text
     assert "1970-01-01 00:01:20 UTC" in text
     assert "as it would be" in text
