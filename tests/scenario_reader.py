@@ -148,7 +148,7 @@ def _policies_in(configuration: str, preemption: str | None) -> Policies:
 def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot:
     """The cluster now; `gone`: with the VMs that are `gone` by now."""
     known = {vm_id: _owned(given or {}, before=gone) for vm_id, given in document.get("vms", {}).items()}
-    vms = {vm_id: _vm(vm_id, given, document) for vm_id, given in known.items() if gone or not given.get("gone")}
+    vms = {vm_id: _vm(vm_id, given) for vm_id, given in known.items() if gone or not given.get("gone")}
     hosts = {host_id: _host(host_id, given or {}, vms) for host_id, given in document["hosts"].items()}
     clusters = clusters_of(document, {host_id: host.cluster_id for host_id, host in hosts.items()})
     hosts = {host_id: _with_cluster_template(host, clusters) for host_id, host in hosts.items()}
@@ -235,7 +235,7 @@ def _monitored(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     return {f"MONITORING/CAPACITY/{name}": (str(value),) for name, value in given.get("monitored", {}).items()}
 
 
-def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualMachine:
+def _vm(vm_id: int, given: dict[str, Any]) -> VirtualMachine:
     user = given.get("user", "paul")
     state, lcm_state = _states(given)
     template: dict[str, tuple[Any, ...]] = {name: (str(v),) for name, v in given.get("attributes", {}).items()}

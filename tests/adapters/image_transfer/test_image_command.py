@@ -79,7 +79,7 @@ def test_programs_are_told_all_by_arguments_and_by_their_environment(storage: St
     assert not environment.keys() & {"ONE_AUTH", "PYTHONPATH"}
 
 
-def test_a_placeholder_in_what_is_put_in_is_not_replaced_again(storage: Storage, tmp_path: Path) -> None:
+def test_a_placeholder_in_what_is_put_in_is_not_replaced_again(storage: Storage) -> None:
     odd = storage.base / "image={host}"
     odd.write_bytes(b"x")
     storage.change(source=str(odd))

@@ -68,7 +68,7 @@ def test_a_file_that_is_not_here_is_said(tmp_path: Path) -> None:
         image_file(BRING, storage.of)
 
 
-def test_an_image_that_is_gone_and_an_oned_that_is_away_are_said(tmp_path: Path) -> None:
+def test_an_image_that_is_gone_and_an_oned_that_is_away_are_said() -> None:
     with pytest.raises(TransferFailure, match="OpenNebula has no image 7 any more"):
         image_file(BRING, lambda _: None)
 

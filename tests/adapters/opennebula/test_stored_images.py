@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,7 +68,7 @@ def test_an_oned_that_refuses_or_says_something_else_is_told(endpoint: Any, imag
         images.all()
 
 
-def test_an_emulated_cloud_tells_its_images(tmp_path: Path) -> None:
+def test_an_emulated_cloud_tells_its_images() -> None:
     cloud = shipped_cloud("demo")
     with (
         running_emulator(cloud) as url,

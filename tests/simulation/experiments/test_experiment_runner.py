@@ -243,7 +243,7 @@ def test_results_of_another_code_are_kept_and_told(tmp_path: Path, monkeypatch: 
     assert (tmp_path / RESULTS).read_bytes().splitlines()[0].endswith(b'"third":0.0}}')
 
 
-def test_results_of_which_no_code_is_known_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_which_no_code_is_known_stay_as_they_are(tmp_path: Path) -> None:
     run(squares([]), tmp_path)
     lines = [line.partition(b',"code"')[0] + b"}\n" for line in (tmp_path / RESULTS).read_bytes().splitlines()]
     (tmp_path / RESULTS).write_bytes(b"".join(lines))
