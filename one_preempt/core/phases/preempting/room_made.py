@@ -300,6 +300,9 @@ def _decide_upon(
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
         )
     draft.preemptions.append(preemption)
+    if wanted.start_s > draft.state.now_s:
+        # Others leave where that costs least, which may be on other hosts than those that were written down for it.
+        book(draft, lease, draft.timeline.stays[lease.id])
     gone_at_s = draft.state.now_s + policies.time.grace_s + leaves_s(draft, leaving_of(chosen))
     note_leavers(draft, preemption, victims, gone_at_s, wanted.start_s)
     now = wanted.start_s <= draft.state.now_s
