@@ -173,14 +173,21 @@ class Room:
             self._put(self._numa, host_id, numa)
 
     def give_back(self, vm: VirtualMachine) -> None:
-        """Count what a VM that ends leaves beside its place on its host: the space of its disks, and its addresses."""
-        demand, last = self.demand_of(vm), vm.last_history
-        if demand is not NO_DEMAND and last is not None:
-            self.hold_space(last.datastore_id, last.host_id, -demand.system_mib)
+        """Count what a VM that ends leaves beside its place on its host: the space of its disks, and its addresses.
+
+        It may have been placed in this decision.
+        """
+        demand, last, placed = self.demand_of(vm), vm.last_history, self.placed.get(vm.id)
+        if demand is not NO_DEMAND and (last is not None or placed is not None):
+            if last is not None:
+                self.hold_space(last.datastore_id, last.host_id, -demand.system_mib)
+            elif placed is not None and placed.datastore_id is not None:
+                self.hold_space(placed.datastore_id, placed.host_id, -demand.system_mib)
             self._take_image_space({store_id: -size_mib for store_id, size_mib in demand.image_mib.items()})
-        for nic in vm.nics:
-            if nic.network_id is not None:
-                self._put(self._network_free, nic.network_id, self.free_leases(nic.network_id) + 1)
+        given = [nic.network_id for nic in vm.nics if nic.network_id is not None]
+        given += [network_id for _, network_id in placed.nics] if placed is not None else []
+        for network_id in given:
+            self._put(self._network_free, network_id, self.free_leases(network_id) + 1)
 
     def hold(self, host_id: int, resources: Resources, device_addresses: Iterable[str] = ()) -> None:
         """Keep capacity and devices of a host back for somebody who is to come."""
