@@ -37,7 +37,14 @@ from one_preempt.core.phases.preempting.preemption_end import (
 )
 from one_preempt.core.phases.preempting.preemptor_places import placed_after, placed_anywhere, places_after
 from one_preempt.core.phases.preempting.room_in_time import moves_aside
-from one_preempt.core.phases.preempting.sequence import leave_id, sequence_actions, start_actions, start_id, waits_for
+from one_preempt.core.phases.preempting.sequence import (
+    leave_id,
+    making_room,
+    sequence_actions,
+    start_actions,
+    start_id,
+    waits_for,
+)
 from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.ending_guests import gone_any_moment
 from one_preempt.core.phases.reservations.giving_way import note_leavers
@@ -184,8 +191,8 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     if outstanding and _take_turns(draft, preemption, lease, outstanding) > start_at_s:
         warn_of_late_leavers(draft, lease, start_at_s)
     else:
-        making = "; room is being made for it" if outstanding else ""
-        draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}{making}"
+        starts = f"reserved: starts at {utc_text(start_at_s)}"
+        draft.statuses[lease.id] = making_room(start_at_s) if outstanding else starts
     return None
 
 

@@ -37,7 +37,13 @@ from one_preempt.core.phases.preempting.leaving_together import (
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
 from one_preempt.core.phases.preempting.request_problem import hosts_of_all, request_problem
 from one_preempt.core.phases.preempting.room_then import room_then
-from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
+from one_preempt.core.phases.preempting.sequence import (
+    making_room,
+    named_leases,
+    sequence_actions,
+    steps_of,
+    waits_for,
+)
 from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely, may_miss_its_deadline
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
@@ -309,7 +315,8 @@ def _decide_upon(
     draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
     draft.busy_leases.update({lease.id, *choice.lease_ids})
     draft.waits.pop(lease.id, None)
-    draft.statuses[lease.id] = waits_for(draft, lease, wanted.vms, len(victims), gone_at_s)
+    waits = waits_for(draft, lease, wanted.vms, len(victims), gone_at_s) if now else making_room(wanted.start_s)
+    draft.statuses[lease.id] = waits
     return None
 
 

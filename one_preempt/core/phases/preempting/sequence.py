@@ -100,6 +100,11 @@ def waits_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], vic
     return f"its DEADLINE cannot be kept as things stand: {waits}"
 
 
+def making_room(start_at_s: int) -> str:
+    """What the owner of a preemptor that starts later is told while its victims leave."""
+    return f"reserved: starts at {utc_text(start_at_s)}; room is being made for it"
+
+
 def named_leases(lease_ids: Sequence[int]) -> str:
     """Leases in a sentence: "lease 4", "leases 4 and 7"."""
     if len(lease_ids) == 1:
