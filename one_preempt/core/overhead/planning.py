@@ -3,9 +3,9 @@
 The same rates as in the price of a preemption (CCPE13 section 5), but wall-clock time: what the storage or a host
 does one after another adds up, what may run at the same time does not. Each VM takes as long as its storage does.
 
-Guests boot beside each other, as many as oned's drivers take at once. How long each of a gang takes has its waiting for
-the others in it once it is learned: even if they booted one after another, the last of them would run after twice the
-time of the middle one, which is what is learned.
+Guests boot and shut down beside each other, as many as oned's drivers take at once. How long each of a gang takes has
+its waiting for the others in it once it is learned: even if they booted one after another, the last of them would run
+after twice the time of the middle one, which is what is learned.
 
 oned charges a host for a VM until all of it is gone. Where the storage is not shared a VM that is stopped or undeployed
 takes its memory image and its disks along, to the front-end and back, and one that is moved takes them to its new host.
@@ -31,6 +31,7 @@ DRIVERS_TAKE_AT_ONCE = 15
 # A VM that leaves its host, and how.
 Leaver = tuple[VirtualMachine, PreemptionMethod]
 
+_TERMINATE, _UNDEPLOY = PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY
 _NEW = frozenset({VmState.PENDING, VmState.HOLD})
 _SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
 _READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
@@ -44,20 +45,20 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
     """
     if not [vm for vm in vms if vm.history or vm.state not in _NEW]:
         # By far the most: all that is new boots alike.
-        return _boot_s([rates.at(None).boot_ms] * len(vms), exclusion)
+        return _together_s([rates.at(None).boot_ms] * len(vms), exclusion)
     is_back = bool([vm for vm in vms if vm.lcm_state in _READING_BACK])
     read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
     took = [(vm, _start_ms(vm, rates, is_read=vm.id in read, copied_mib=_copied_back_mib(vm, read))) for vm in vms]
     booted_ms = [rates.at(_datastore_id(vm)).boot_ms for vm in vms if vm.id not in read]
-    return _total_s(took, exclusion) + _boot_s(booted_ms, exclusion) + (_again_s(vms, rates) if read else 0)
+    return _total_s(took, exclusion) + _together_s(booted_ms, exclusion) + (_again_s(vms, rates) if read else 0)
 
 
 def return_s(leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion) -> int:
     """The same for VMs that run and leave now, once they come back."""
     vms = list(leaving)
     took = [(vm, _return_ms(vm, method, rates)) for vm, method in vms]
-    booted_ms = [rates.at(_datastore_id(vm)).boot_ms for vm, method in vms if method is PreemptionMethod.UNDEPLOY]
-    return _total_s(took, exclusion) + _boot_s(booted_ms, exclusion) + _again_s([vm for vm, _ in vms], rates)
+    booted_ms = [rates.at(_datastore_id(vm)).boot_ms for vm, method in vms if method is _UNDEPLOY]
+    return _total_s(took, exclusion) + _together_s(booted_ms, exclusion) + _again_s([vm for vm, _ in vms], rates)
 
 
 def leave_s(
@@ -71,8 +72,8 @@ def leave_s(
     `at_once`: so many of them leave together, and each later one waits for an earlier one; None: all may.
     """
     vms = list(leaving)
-    lanes_s = leave_lanes_s(vms, rates, exclusion).values()
-    return max(*lanes_s, 0 if at_once is None else leave_in_turns_s(vms, rates, at_once), 0)
+    lanes_s, shutdowns_s = leave_lanes_s(vms, rates, exclusion).values(), shut_down_s(vms, rates, exclusion)
+    return max(*lanes_s, shutdowns_s, 0 if at_once is None else leave_in_turns_s(vms, rates, at_once))
 
 
 def leave_in_turns_s(leaving: Sequence[Leaver], rates: RatesByStorage, at_once: int) -> int:
@@ -87,9 +88,26 @@ def leave_in_turns_s(leaving: Sequence[Leaver], rates: RatesByStorage, at_once: 
     return -(-sum(nlargest(turns, took_ms)) // MS_PER_S)
 
 
-def leave_lanes_s(leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion) -> dict[int, int]:
-    """The same by lane: what excludes each other, host id or SHARED_STORAGE, and for how long the VMs take it."""
-    return _lanes_s(_each_leaves_ms(leaving, rates), exclusion)
+def leave_lanes_s(
+    leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion, *, with_shutdowns: bool = False
+) -> dict[int, int]:
+    """The same by lane: what excludes each other, host id or SHARED_STORAGE, and for how long the VMs take it.
+
+    Those that only shut down take none, unless all leave one by one.
+    """
+    taking = [one for one in leaving if with_shutdowns or not _only_shuts_down(one, rates)]
+    return _lanes_s(_each_leaves_ms(taking, rates), exclusion)
+
+
+def shut_down_s(leaving: Iterable[Leaver], rates: RatesByStorage, exclusion: Exclusion) -> int:
+    """How long those who only shut down take, beside all who are saved."""
+    guests = [(vm, method) for vm, method in leaving if _only_shuts_down((vm, method), rates)]
+    return _together_s([took_ms for _, took_ms in _each_leaves_ms(guests, rates)], exclusion)
+
+
+def _only_shuts_down(one: Leaver, rates: RatesByStorage) -> bool:
+    vm, method = one
+    return method is _TERMINATE or (method is _UNDEPLOY and rates.is_shared(_datastore_id(vm)))
 
 
 def _each_leaves_ms(leaving: Iterable[Leaver], rates: RatesByStorage) -> list[tuple[VirtualMachine, int]]:
@@ -130,10 +148,10 @@ def _copied_back_mib(vm: VirtualMachine, read: Collection[int]) -> int:
     return _size_mib(vm.disks) if is_undeployed else 0
 
 
-def _boot_s(booted_ms: Sequence[int], exclusion: Exclusion) -> int:
-    """Until the last of several guests runs, each of which takes so long with its waiting for others."""
-    turns = min(len(booted_ms), 1 if exclusion is Exclusion.NONE else 1 - (-len(booted_ms) // DRIVERS_TAKE_AT_ONCE))
-    return -(-turns * max(booted_ms, default=0) // MS_PER_S)
+def _together_s(took_ms: Sequence[int], exclusion: Exclusion) -> int:
+    """Until the last of several guests has booted or shut down, each of which takes so long with its waiting."""
+    turns = min(len(took_ms), 1 if exclusion is Exclusion.NONE else 1 - (-len(took_ms) // DRIVERS_TAKE_AT_ONCE))
+    return -(-turns * max(took_ms, default=0) // MS_PER_S)
 
 
 def _start_ms(vm: VirtualMachine, rates: RatesByStorage, *, is_read: bool, copied_mib: int) -> int:

@@ -39,12 +39,16 @@ def test_what_boots_boots_and_what_was_saved_is_scheduled_again_and_read_back() 
 
 
 @pytest.mark.parametrize(("guests", "boots"), [(0, 0), (1, 1), (2, 2), (3, 2), (15, 2), (16, 3), (50, 5)])
-def test_guests_boot_beside_each_other(guests: int, boots: int) -> None:
+def test_guests_boot_and_shut_down_beside_each_other(guests: int, boots: int) -> None:
     new = [vm(number) for number in range(guests)]
     running = [(on_its_way(number, LcmState.RUNNING), PreemptionMethod.UNDEPLOY) for number in range(guests)]
     assert start_s(new, RATES, SHARED) == start_s(new, RATES, Exclusion.HOST) == boots * 7
     assert return_s(running, RATES, SHARED) == boots * 7 + (2 if guests else 0)
     assert start_s(new, RATES, Exclusion.NONE) == min(boots, 1) * 7
+    assert leave_s(running, RATES, SHARED) == leave_s(running, RATES, Exclusion.HOST) == boots * 3
+    # Whoever is saved meanwhile takes 10 s.
+    saved = (on_its_way(99, LcmState.RUNNING), PreemptionMethod.STOP)
+    assert leave_s([*running, saved], RATES, SHARED) == max(10, boots * 3)
 
 
 @pytest.mark.parametrize("state", [LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED])

@@ -15,7 +15,7 @@ from one_preempt.core.memory.remembered_giving_way import GivingWay
 from one_preempt.core.memory.remembered_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.overhead.planning import Leaver, leave_in_turns_s, leave_lanes_s, leave_s
+from one_preempt.core.overhead.planning import Leaver, leave_in_turns_s, leave_lanes_s, leave_s, shut_down_s
 from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.reservations.giving_way import leaving_leases, taken_by, there_at
@@ -95,7 +95,8 @@ def _latest(draft: PlanDraft, start_s: int, leaving: Leaving, not_before_s: int)
     rules, lanes_s = draft.policies.time, _lanes_s(draft, leaving)
     end_by_s = start_s - rules.preparation_margin_s
     in_turns_s = leave_in_turns_s(leaving, draft.rates, draft.policies.limits.victims_in_flight)
-    begin_s = end_by_s - max(in_turns_s, *lanes_s.values())
+    shutdowns_s = shut_down_s(leaving, draft.rates, _turns_on(draft))
+    begin_s = end_by_s - max(in_turns_s, shutdowns_s, *lanes_s.values())
     if _turns_on(draft) is Exclusion.NONE:
         prepared = Preparation(begin_s - rules.grace_s, ())
     else:
@@ -181,7 +182,7 @@ def _leave_one_by_one(draft: PlanDraft) -> bool:
 
 def _lanes_s(draft: PlanDraft, leaving: Leaving) -> dict[int, int]:
     """For how long those who leave take each lane; where only one may at once, even who takes no time has a turn."""
-    lanes_s = leave_lanes_s(leaving, draft.rates, _turns_on(draft))
+    lanes_s = leave_lanes_s(leaving, draft.rates, _turns_on(draft), with_shutdowns=_leave_one_by_one(draft))
     return {lane: max(1, took_s) for lane, took_s in lanes_s.items()} if _leave_one_by_one(draft) else lanes_s
 
 
