@@ -106,6 +106,15 @@ def test_a_process_whose_name_is_no_utf8_is_among_those_that_run() -> None:
             assert "caf\ufffd" in running_programs()
 
 
+def test_a_process_that_has_ended_does_not_run_though_its_parent_took_no_note() -> None:
+    with TemporaryDirectory() as folder:
+        named = os.path.join(folder, "ended (1) S 2")
+        os.symlink("/bin/true", named)
+        with subprocess.Popen([named]) as process:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert "ended (1) S 2" not in running_programs()
+
+
 def test_files_that_the_daemon_can_write_need_no_word(tmp_path: Path) -> None:
     (tmp_path / "old.log").touch()
     assert not list(judge_files(logging_to(tmp_path / "old.log")))

@@ -58,6 +58,7 @@ from one_preempt.explanation.explain import printable
 
 STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 OWN_USER = -1
+ENDED = "Z"  # as the kernel has it in /proc
 LONGEST_FINDING = 1000
 
 
@@ -156,13 +157,16 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
 
 
 def running_programs() -> set[str]:
-    """Names of what runs on this machine."""
-    return {name for name in map(_text_of, Path("/proc").glob("[0-9]*/comm")) if name}
+    """Names of what runs on this machine, without what has ended and waits only for its parent to take note."""
+    processes = map(_text_of, Path("/proc").glob("[0-9]*/stat"))
+    # 12 (name) S ...; a name may have parentheses of its own.
+    named = ((text[text.find("(") + 1 : text.rfind(")")], text[text.rfind(")") + 1 :].split()) for text in processes)
+    return {name for name, rest in named if name and rest[:1] != [ENDED]}
 
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_bytes().decode(errors="replace").strip()  # any user names a process as it likes
+        return path.read_bytes().decode(errors="replace")  # any user names a process as it likes
     except OSError:  # it ended meanwhile
         return ""
 
