@@ -125,6 +125,7 @@ def test_a_disabled_zone_gets_no_share(world: Federation) -> None:
     world.round()
     told = checked(world)
     assert "it is disabled, and takes no VMs: onezone enable 101" in told
+    assert "enable hosts there" not in told
     shares = world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]
     assert (shares.get("west", 0), sum(shares.values())) == (0, pytest.approx(1))
 

@@ -13,7 +13,7 @@ from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone
 from one_preempt.configuration.doubts import doubts
 from one_preempt.configuration.settings import parse_settings
 from one_preempt.core.gateway.requests import RequestState
-from one_preempt.entrypoints.cli.gateway import rating
+from one_preempt.entrypoints.cli.gateway import checking, rating
 from one_preempt.errors import OnePreemptError
 from one_preempt.gateway_composition import open_gateway
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
@@ -221,6 +221,15 @@ def test_without_an_external_stream_pap_falls_back_and_says_so() -> None:
         told = world.run("oneadmin", "rates")
         assert told.exit_code == 0
         assert "by BCF" in told.stdout
+
+
+def test_check_says_of_when_it_is_that_no_external_request_was_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with federation(**PAP, external={}) as world:
+        monkeypatch.setattr(checking, "SystemClock", lambda: world.clock)
+        world.submitted()
+        world.clock.set(world.clock.now_s() + 60)
+        told = " ".join(world.run("oneadmin", "check").stdout.split())
+        assert "when the shares were computed, 60 s ago, PAP has no answer: no external request is on record" in told
 
 
 def test_the_ledger_tells_the_external_stream_once_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

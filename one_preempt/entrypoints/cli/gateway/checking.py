@@ -115,7 +115,7 @@ def _findings_there(settings: Settings, zone: ZoneSettings, endpoint: str) -> It
         snapshot = OpenNebulaPoolReader(transport, SystemClock()).read() if judged else None
     has_share = bool(seen.hosts) or (zone.elements is not None and not seen.is_disabled)
     told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {window_h} h"
-    mend = "" if has_share else "enable hosts there: it gets no share"
+    mend = "" if has_share or seen.is_disabled else "enable hosts there: it gets no share"
     yield Finding(subject, Grade.OK if has_share else Grade.WARN, told, mend)
     if seen.hosts_offline and zone.elements is None:
         yield Finding(subject, Grade.WARN, f"{seen.hosts_offline} hosts are OFFLINE", OFFLINE_UNCOUNTED)
@@ -146,7 +146,9 @@ def _judge_ledger(settings: Settings) -> Finding:
     if age_s > LATE_TIMES * settings.gateway.recompute_s:
         return Finding("ledger", Grade.WARN, f"the shares are {age_s} s old", "does one-preempt gateway run?")
     if allocation.instead_of:
-        return Finding("ledger", Grade.WARN, allocation.instead_of, f"{allocation.answer.policy} answers instead")
+        # Of requests that came since it tells nothing.
+        text = f"when the shares were computed, {age_s} s ago, {allocation.instead_of}"
+        return Finding("ledger", Grade.WARN, text, f"{allocation.answer.policy} answers instead")
     return Finding("ledger", Grade.OK, f"shares by {allocation.answer.policy}, {age_s} s old")
 
 
