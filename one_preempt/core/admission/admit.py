@@ -21,6 +21,7 @@ from one_preempt.core.admission.standing import (
     CHANGE_REFUSED,
     JUDGED_BY,
     Review,
+    as_without,
     may_preempt,
     review,
     rights_as_admitted,
@@ -141,6 +142,8 @@ class _AdmissionDesk(Struct):
         all_seen = not unreadable or unreadable.isdisjoint(record.vm_ids)
         rights = rights_as_admitted(standing, members[0], self.rules, self.snapshot.directory)
         lease = _lease(standing, members, rights, all_seen=all_seen)
+        if reviewed.objection and (record.explicit or LEASE in members[0].user_template):
+            lease = replace(lease, objection=reviewed.objection)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
 
@@ -242,8 +245,9 @@ class _AdmissionDesk(Struct):
             self._refuse(alike, claim.code, claim.text)
             return
         for vm in alike:
-            self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
+            self.notes.append(AdmissionNote("fell-back", as_without(claim), vm.id))
             self._record([vm], self.rules.terms_without(vm), [vm], explicit=True, by_rights=False)
+            self.leases[-1] = replace(self.leases[-1], objection=as_without(claim))
 
     def _admit(self, members: Sequence[VirtualMachine], terms: LeaseTerms, unlike: Sequence[VirtualMachine]) -> None:
         """A claim within its owner's rights, but for the number of leases, which depends on the others.
@@ -295,12 +299,13 @@ class _AdmissionDesk(Struct):
             if vm.state in NOT_STARTED:
                 self.leases.append(replace(plain, state=LeaseState.REFUSED))
                 continue
-            self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
+            objection = f"its LEASE attribute has no effect: {text}"
+            self.notes.append(AdmissionNote(code, objection, vm.id))
             rule = self.rules.rule_of(vm)
             if rule is not None and rule.gives_terms:
                 self._record([vm], rule.terms, [vm], explicit=False, by_rights=False)
             else:
-                self.leases.append(plain)
+                self.leases.append(replace(plain, objection=objection))
 
 
 def _too_many(ceiling: int) -> str:

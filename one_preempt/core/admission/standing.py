@@ -15,7 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
-from one_preempt.core.admission.rules import AdmissionRules, GroupRights, claim_beyond, seen_otherwise
+from one_preempt.core.admission.rules import (
+    AdmissionRules,
+    BeyondRightsClaim,
+    GroupRights,
+    claim_beyond,
+    seen_otherwise,
+)
 from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, spared_after, why_wish_stays
 from one_preempt.core.model.access import Directory
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
@@ -32,7 +38,10 @@ _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
 
 
 class Review(Struct, frozen=True):
-    """The record as it stands now (the same object where nothing changed), and what there is to say about it."""
+    """The record as it stands now (the same object where nothing changed), and what there is to say about it.
+
+    Without a `code` the administrator was told of it before.
+    """
 
     record: LeaseRecord
     code: str = ""
@@ -42,6 +51,11 @@ class Review(Struct, frozen=True):
     def is_granted_change(self) -> bool:
         """Its owner asked for something else, or is another one, and that was granted."""
         return self.code == CHANGE_ACCEPTED
+
+    @property
+    def objection(self) -> str:
+        """Why what it asks for now does not count; "" where it does."""
+        return "" if self.is_granted_change else self.text
 
 
 class _Request(Struct, frozen=True):
@@ -55,6 +69,11 @@ class _Request(Struct, frozen=True):
 def stays_as_admitted(record: LeaseRecord) -> str:
     """How the refusal of a change begins; why it is refused follows."""
     return f"the terms of lease {record.id} stay as admitted: "
+
+
+def as_without(claim: BeyondRightsClaim) -> str:
+    """What is said of a lease that is served as it would be without its LEASE attribute."""
+    return f"served as without LEASE: {claim.text}"
 
 
 def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
@@ -124,10 +143,10 @@ def review(
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
     fell_back = _fell_back(record, first, request, rules, now_s)
     # A LEASE attribute that says what a rule gave brings its owner's rights, and counts among his leases.
-    stands = fell_back or (request.terms == as_asked(record.terms) and request.explicit <= record.explicit)
+    stands = fell_back is not None or (request.terms == as_asked(record.terms) and request.explicit <= record.explicit)
     if same_owner and stands and _agree(unlike[1:], request, rules):
-        by_rights = request.explicit and not fell_back
-        return Review(_preempting(record, may_preempt(unlike, rules, by_rights=by_rights)))
+        preempts = may_preempt(unlike, rules, by_rights=request.explicit and fell_back is None)
+        return Review(_preempting(record, preempts), text="" if fell_back is None else as_without(fell_back))
     granted = _granted(record, vms, request, rules, now_s, counted_on)
     if isinstance(granted, str):
         # A wish that is not granted brings no right either; one that was withdrawn is lost.
@@ -151,14 +170,16 @@ def _preempting(record: LeaseRecord, preempts: bool) -> LeaseRecord:
     return record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
 
 
-def _fell_back(record: LeaseRecord, vm: VirtualMachine, request: _Request, rules: AdmissionRules, now_s: int) -> bool:
-    """It was admitted as without LEASE because it claims too much, and that was said then."""
+def _fell_back(
+    record: LeaseRecord, vm: VirtualMachine, request: _Request, rules: AdmissionRules, now_s: int
+) -> BeyondRightsClaim | None:
+    """The claim for which it was admitted as without LEASE, as was said then; None where it was not."""
     asked = request.terms
     if not (record.explicit and request.explicit) or isinstance(asked, MalformedLease):
-        return False
+        return None
     if record.terms not in (rules.terms_without(vm), LeaseTerms()):
-        return False
-    return rules.serve_as_without(asked, vm) and claim_beyond(asked, rules, vm, now_s) is not None
+        return None
+    return claim_beyond(asked, rules, vm, now_s) if rules.serve_as_without(asked, vm) else None
 
 
 def _agree(others: Sequence[VirtualMachine], request: _Request, rules: AdmissionRules) -> bool:

@@ -108,6 +108,7 @@ class Lease(Struct, frozen=True):
     members that still exist, oldest first; `total` is what all of them take. `verdict`, `served_s`, `run_began_at_s`
     and `paused_vm_ids` are those of its record; `rights_name` is the entry of the rights that its owner has, and
     `max_share_percent` of the cloud is what all holders of that entry may reserve in advance at any instant.
+    `objection` says why its LEASE attribute, as its owner has written it by now, does not count; "" where it does.
     """
 
     id: int
@@ -128,6 +129,7 @@ class Lease(Struct, frozen=True):
     max_share_percent: int | None = None
     refusal_code: str = ""
     refusal_text: str = ""
+    objection: str = ""
     verdict: Verdict = Verdict.NONE
     verdict_text: str = ""
     served_s: int = 0

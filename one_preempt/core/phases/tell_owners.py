@@ -94,6 +94,9 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     """The texts that the lease's VMs should show now; "" means none."""
     wait = draft.waits.get(lease.id)
     texts = {SCHED_MESSAGE: OUR_MARK + wait.text if wait is not None else ""}
+    if lease.objection:
+        # First, for its owner looks for it after a change; why it waits stands in LEASE_STATUS as well.
+        texts[SCHED_MESSAGE] = f"{OUR_MARK}{lease.objection}" + (f". {wait.text}" if wait is not None else "")
     if _has_status(lease) and lease.id not in draft.starting:
         texts[LEASE_STATUS] = _status(draft, lease)
     return {name: plain_words(text, LENGTH) for name, text in texts.items()}
