@@ -46,6 +46,7 @@ FEW_PLACES = 200
 PACKED_AN_OWNER = 8
 PACKED_FOR_ALL = 32
 JUDGED_AGAIN_S = 10
+_NEVER = ", nor later as far as is known: ask for less, or again when others have ended"
 _LATER = Reason(
     NEXT_CYCLE,
     "other requests of its owner that take as long to look at are first: this one is next",
@@ -194,13 +195,28 @@ def _too_late(needed_s: int) -> Reason:
 def _no_room(draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, whole_s: int | None) -> Reason:
     """Why it cannot start then, and when it could."""
     start = f"START {utc_text(start_at_s)}"
-    unsuited = None if demand.allowed.any() else _why_unsuited(draft, draft.members(lease), f"at {start}")
+    vms = draft.members(lease)
+    unsuited = None if demand.allowed.any() else _why_unsuited(draft, vms, f"at {start}")
     if unsuited is not None:
         return unsuited
     first_s = _first_start_s(draft, lease, demand, start_at_s, whole_s)
-    could = _closed(draft) if first_s is None else f"; the first possible one is {utc_text(first_s)}"
+    too_large = _larger_than_hosts(draft, vms) if first_s is None else None
+    if too_large is not None:
+        return too_large
+    could = f"; the first possible one is {utc_text(first_s)}" if first_s is not None else _closed(draft) or _NEVER
     count = f"its {len(lease.vm_ids)} VMs" if len(lease.vm_ids) > 1 else "it"
     return Reason("reservation-no-room", f"there is no room for {count} from {start} on{could}")
+
+
+def _larger_than_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """What is said of the first of them for which every host is too small, whoever leaves."""
+    matchmaker = draft.matchmaker
+    for vm in vms[:1] if matchmaker.are_alike(vms) else vms:
+        suited = matchmaker.match(vm).mask
+        if suited.any() and matchmaker.too_small(vm, suited) == suited.sum():
+            placed = matchmaker.place(vm, draft.matched.emptied_room, limited=False)
+            return placed.reason if isinstance(placed, reasons.Unplaced) else None
+    return None
 
 
 def _closed(draft: PlanDraft) -> str:
@@ -250,8 +266,12 @@ def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
         if exceeded is not None and (allowed_s is None or allowed_s + whole_s > deadline_s):
             return exceeded
     unsuited = None if gang_demand(draft, vms).allowed.any() else _why_unsuited(draft, vms, "until its DEADLINE")
-    return unsuited or Reason(
-        "deadline-no-room",
-        f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}{_closed(draft)}: "
-        "ask for a later one, or for less",
+    return (
+        unsuited
+        or _larger_than_hosts(draft, vms)
+        or Reason(
+            "deadline-no-room",
+            f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}{_closed(draft)}: "
+            "ask for a later one, or for less",
+        )
     )
