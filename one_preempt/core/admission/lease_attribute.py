@@ -32,6 +32,7 @@ QUOTED_CHARACTERS = 32
 _TYPE_BY_NAME = {lease_type.value: lease_type for lease_type in LeaseType}
 TYPES = ", ".join(_TYPE_BY_NAME)
 _DURATION_FORM = 'hours:minutes:seconds as in "02:00:00", or "1.12:00:00" for a day and a half'
+_OFFSET_FORM = '+hours:minutes:seconds from its admission as in "+02:00:00", or "+1.12:00:00" for a day and a half'
 _INSTANT_FORM = 'a time with its zone, as in "2026-12-01T09:00:00Z" or "2026-12-01T09:00:00+01:00"'
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
@@ -174,9 +175,10 @@ def _duration_s(key: str, text: str) -> int:
         duration_s = days * 86_400 + hours * 3600 + minutes * 60 + seconds
         if 0 < duration_s <= MAX_DURATION_S:
             return duration_s
-    form = f"{_DURATION_FORM}, more than 0 and at most ten years"
-    shown = "+" + text if key == "START" else text
-    raise _Unreadable(f"lease-{key.lower()}", f"{key} {quoted(shown)} is not usable: write {form}")
+    is_start = key == "START"
+    form = _OFFSET_FORM if is_start else _DURATION_FORM
+    told = f"{quoted('+' + text if is_start else text)} is not usable: write {form}, more than 0 and at most ten years"
+    raise _Unreadable(f"lease-{key.lower()}", f"{key} {told}")
 
 
 def _instant_s(key: str, text: str) -> int:

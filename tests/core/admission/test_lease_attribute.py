@@ -122,6 +122,10 @@ def test_now_is_at_once_or_not_at_all(text: str) -> None:
     assert found.asks_for_time
 
 
+def test_whose_relative_start_cannot_be_read_is_shown_one_that_is_relative() -> None:
+    assert '"+02:00:00"' in problem(START="+2h").text
+
+
 @pytest.mark.parametrize("text", ["nowadays", "now+01:00:00", "+now", "n0w"])
 def test_what_only_looks_like_now_is_refused_and_now_is_named(text: str) -> None:
     assert problem(START=text).text.endswith(', or "now"') or text.startswith("+")
