@@ -63,6 +63,15 @@ def test_the_state_comes_from_the_vms_and_from_lease_status(users: CloudOfUsers)
     assert "on hold: SIZE 8: eva may ask for at most 4" in table
 
 
+def test_a_gang_that_is_refused_is_not_asked_for_more_vms(users: CloudOfUsers) -> None:
+    gang = 'CPU="1"\nMEMORY="64"\nLEASE=[TYPE="BE-SUSPENDABLE",NAME="nine",SIZE="9"]'
+    users.cloud.vm_allocate(users.caller("eva"), gang, True)
+    users.say(0, "LEASE_STATUS", "on hold: SIZE 9: eva may ask for at most 4")
+    table = " ".join(users.run("eva", "lease", "list").stdout.split())
+    assert "eva may ask for at most 4" in table
+    assert "create the others" not in table
+
+
 def test_who_was_stopped_for_the_duration_is_over_is_not_said_to_have_paused_it(users: CloudOfUsers) -> None:
     users.submit("eva", *TYPE, "--duration", "02:00:00")
     users.start(0)
@@ -104,7 +113,17 @@ def test_a_running_lease_that_lost_a_vm_is_not_asked_to_create_it(users: CloudOf
         users.cloud.vm_action(users.caller("eva"), "terminate-hard", 0)
         users.cloud.settle()
     (lease,) = listed(users, "eva")
-    assert (lease["id"], lease["state"], lease["problem"]) == (1, "running", "1 of its 2 VMs are left")
+    assert (lease["id"], lease["state"], lease["problem"]) == (1, "running", "1 of its 2 VMs is left")
+
+
+def test_a_running_lease_of_which_one_vm_asks_otherwise_has_not_lost_it(users: CloudOfUsers) -> None:
+    users.submit("eva", *PAIR)
+    users.start(0)
+    users.start(1)
+    other = 'LEASE=[TYPE="BE-SUSPENDABLE",NAME="pair",SIZE="2",DURATION="09:00:00"]'
+    users.cloud.vm_update(users.caller("eva"), 1, other, 1)
+    first, _ = listed(users, "eva")
+    assert first["problem"] == "VM 1 has this NAME too, but other terms: they must be equal"
 
 
 @pytest.mark.parametrize("command", [("list",), ("list", "--gantt"), ("show", "0"), ("cancel", "0", "--yes")])
@@ -215,6 +234,9 @@ def test_own_vms_that_are_no_leases_or_ended_are_told(users: CloudOfUsers) -> No
     assert "VM 0 has no LEASE attribute" in users.run("eva", "lease", "show", "0").stderr
     users.run("eva", "lease", "cancel", "1", "--yes")
     assert "lease 1 has ended" in users.run("eva", "lease", "cancel", "1", "--yes").stderr
+    users.say(1, "LEASE_STATUS", "terminated to make room for lease 9")
+    told = "lease 1 has ended; what LEASE_STATUS said last: terminated to make room for lease 9"
+    assert told in users.run("eva", "lease", "show", "1").stderr
 
 
 def test_a_vm_that_oned_cannot_send_hides_none_of_its_owners_others(users: CloudOfUsers) -> None:

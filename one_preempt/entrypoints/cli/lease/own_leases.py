@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from one_preempt.core.admission.gangs import form_gangs
+from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
 from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
@@ -125,14 +125,22 @@ def status_of(vm: VirtualMachine) -> str:
 def _gangs(candidates: Iterable[tuple[VirtualMachine, LeaseTerms]]) -> list[OwnLease]:
     gangs = form_gangs([((vm,), terms) for vm, terms in candidates], {})
     found = [OwnLease(vms[0].id, vms, key.terms) for key, vms in gangs.complete]
+    formed = [*gangs.complete, *((key, vms) for key, vms, _ in gangs.waiting)]
     for key, vms, text in gangs.waiting:
         lease = OwnLease(vms[0].id, vms, key.terms, text)
-        # Once it was started it had all its VMs: those that are missing have ended.
-        found.append(lease if lease.waits else OwnLease(lease.id, vms, key.terms, _those_left(vms, key.terms)))
+        # Once it was started it had all its VMs.
+        found.append(lease if lease.waits else OwnLease(lease.id, vms, key.terms, _why_fewer(key, vms, formed)))
     terms_of = {vm.id: terms for vm, terms in candidates}
     found += [OwnLease(vm.id, (vm,), terms_of[vm.id], text) for vm, text in gangs.extra]
     return found
 
 
-def _those_left(vms: Sequence[VirtualMachine], terms: LeaseTerms) -> str:
-    return f"{len(vms)} of its {terms.size} VMs are left"
+def _why_fewer(
+    key: GangKey, vms: Sequence[VirtualMachine], formed: Iterable[tuple[GangKey, Sequence[VirtualMachine]]]
+) -> str:
+    """Those that are missing have ended, unless their owner has changed what they ask for."""
+    changed = (others[0].id for one, others in formed if one.terms.name == key.terms.name and one != key)
+    other_id = next(changed, None)
+    if other_id is not None:
+        return f"VM {other_id} has this NAME too, but other terms: they must be equal"
+    return f"{len(vms)} of its {key.terms.size} VMs {'is' if len(vms) == 1 else 'are'} left"

@@ -7,7 +7,8 @@ import click
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Refused
 from one_preempt.core.admission.lease_attribute import LEASE
 from one_preempt.core.model.virtual_machine import VmState
-from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, lease_of, own_leases
+from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, lease_of, own_leases, status_of
+from one_preempt.entrypoints.cli.lease.own_story import LONGEST_STATUS
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 
@@ -41,7 +42,8 @@ def _why_not(account: OwnerAccount, lease_id: int) -> str:
     if vm.uid != account.uid():
         return f"lease {lease_id} is not yours: VM {vm.id} belongs to {printable(vm.uname, 40)}"
     if vm.state == VmState.DONE:
-        return f"lease {lease_id} has ended; {listed}"
+        told = printable(status_of(vm), LONGEST_STATUS)
+        return f"lease {lease_id} has ended; " + (f"what LEASE_STATUS said last: {told}" if told else listed)
     if LEASE not in vm.user_template:
         return f"your VM {vm.id} has no LEASE attribute: it is no lease of its own"
     return f"your VM {vm.id} cannot be read as a lease; {listed}"

@@ -88,7 +88,9 @@ def state_in_words(lease: OwnLease) -> str:
 def status_in_words(lease: OwnLease) -> str:
     """What LEASE_STATUS says, else what is wrong, else why it says nothing yet."""
     told = [printable(text, LONGEST_STATUS) for text in lease.statuses[:3]]
-    if lease.problem and not any(lease.problem in text for text in told):
+    # Who was refused as it is asks in vain for the VMs that are missing.
+    is_told = any(lease.problem in text for text in told)
+    if lease.problem and not is_told and (lease.terms is None or lease.state is not LeaseState.REFUSED):
         told.append(printable(lease.problem, LONGEST_STATUS))
     return "; ".join(told) or "nothing yet"
 
