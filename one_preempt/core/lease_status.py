@@ -30,6 +30,11 @@ def leaving_status(kind: str) -> str:
     return f"{_LEAVES} ({kind})"
 
 
+def terminated_status(preemptor_lease_id: int) -> str:
+    """What the owner reads of a lease that is ended for another one, and of its VMs once they are gone."""
+    return f"terminated to make room for lease {preemptor_lease_id}"
+
+
 def in_place_status(preemptor_lease_id: int | None) -> str:
     """What the owner reads of a VM that rests on its host, where another one runs in its room."""
     return (

@@ -107,7 +107,8 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
     leaves_at_s = end_at_s + rules.overrun_grace_s
     if draft.state.now_s >= end_at_s:
         # Said in the last cycle as well: nothing is written to a VM that is on its way out.
-        draft.statuses[lease.id] = f"its DURATION is over: it will be made to leave ({kind}) soon"
+        when = f"at {utc_text(leaves_at_s)}" if draft.state.now_s < leaves_at_s else "soon"
+        draft.statuses[lease.id] = f"its DURATION is over: it will be made to leave ({kind}) {when}"
     if draft.state.now_s < leaves_at_s:
         draft.wake_by(leaves_at_s)
         return

@@ -19,14 +19,17 @@ from one_preempt.core.lease_status import (
     preempted_status,
     says_served,
     served_status,
+    terminated_status,
 )
 from one_preempt.core.matching.reasons import AFFINITY, CAPACITY, DEVICES, NUMA, TOO_SMALL
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.reconciliation.settled_actions import OVERRUN
 from one_preempt.core.sched_message import OUR_MARK, SCHED_MESSAGE
 from one_preempt.core.victims import has_overrun
 
@@ -46,7 +49,18 @@ _STATE_TEXTS = {
     LeaseState.LEAVING: "leaving its hosts",
     LeaseState.RETURNING: "returning after a preemption",
     LeaseState.PAUSED_BY_OWNER: "paused by its owner: resume it to have it scheduled",
-    LeaseState.FAILED: "one of its VMs has failed: recover or terminate that VM",
+    LeaseState.FAILED: "it has failed: have it recovered by an administrator, or terminate it",
+}
+# The same where it is one VM of several, with the phases that this one is in.
+_TEXTS_OF_ONE = {
+    LeaseState.PAUSED_BY_OWNER: (
+        "is paused by its owner: resume it to have it scheduled",
+        (VmPhase.PAUSED, VmPhase.OUT),
+    ),
+    LeaseState.FAILED: (
+        "has failed: have it recovered by an administrator, or terminate it",
+        (VmPhase.FAILED,),
+    ),
 }
 _LEFT_ON_HOLD = "on hold, and without a LEASE attribute: release it, or write one again"
 
@@ -148,13 +162,36 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return told
     if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):
         return served_status(lease.terms.type, is_longer=not lease.is_served)
-    if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
-        return leaving_status(lease.terms.type)
+    if lease.state is LeaseState.LEAVING:
+        return _why_it_leaves(draft, lease)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
         return f"OpenNebula cannot tell whether it runs ({lease.terms.type})"
     if lease.state is LeaseState.RUNNING and has_overrun(lease, draft.state.now_s):
         return f"running, though its DURATION is over ({lease.terms.type})"
+    if lease.state in _TEXTS_OF_ONE and len(lease.vm_ids) > 1:
+        return f"{_whom_to_see_to(draft, lease)} ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
+
+
+def _why_it_leaves(draft: PlanDraft, lease: Lease) -> str:
+    """Why the scheduler ends it stays in its VMs once they are gone, for whoever looks for them."""
+    ended_for = {
+        record.reason_code
+        for record in draft.state.actions.values()
+        if record.lease_id == lease.id and record.kind is ActionKind.TERMINATE
+    }
+    if lease.preempted_by is not None:
+        return terminated_status(lease.preempted_by) if ended_for else leaving_status(lease.terms.type)
+    if OVERRUN in ended_for:
+        return "terminated, because its DURATION is over"
+    return f"{_STATE_TEXTS[lease.state]} ({lease.terms.type})"
+
+
+def _whom_to_see_to(draft: PlanDraft, lease: Lease) -> str:
+    """Which of its VMs its owner has to see to, unless they are all alike."""
+    text, phases = _TEXTS_OF_ONE[lease.state]
+    concerned = [vm.id for vm in draft.members(lease) if phase_of(vm) in phases]
+    return f"VM {concerned[0]} {text}" if 0 < len(concerned) < len(lease.vm_ids) else _STATE_TEXTS[lease.state]
 
 
 def _is_lost_sight_of(vm: VirtualMachine) -> bool:

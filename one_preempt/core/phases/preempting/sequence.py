@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from one_preempt.core.lease_status import in_place_status, says_in_place
+from one_preempt.core.lease_status import in_place_status, says_in_place, terminated_status
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Placement, Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -58,7 +58,7 @@ def sequence_actions(
             draft.statuses[victim.lease_id] = in_place_status(lease.id)
             draft.warned.add(victim.lease_id)
         elif victim.method is PreemptionMethod.TERMINATE:
-            draft.statuses[victim.lease_id] = f"terminated to make room for lease {lease.id}"
+            draft.statuses[victim.lease_id] = terminated_status(lease.id)
             draft.warned.add(victim.lease_id)
     return steps_of(draft, preemption, lease, outstanding, placements)
 
