@@ -36,6 +36,8 @@ from one_preempt.simulation.workload.workload import MachineSet
 from one_preempt.surroundings import Surroundings
 
 BOOT_S = 120
+# Under these energy policies every host sleeps that nobody needs. A policy that somebody adds may be another kind.
+ALL_IDLE_SLEEP = ("GESP", "PEMP", "SESP", "look-ahead")
 RULES = PowerRules(
     mode=PowerMode.ENFORCE,
     policy=ENERGY_POLICIES.named("look-ahead"),

@@ -12,10 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.core.model.power_sequence import PowerStepKind
-from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS, simulation_settings
 from tests.power import power_play
-from tests.power.power_play import PowerPlay, with_policy
+from tests.power.power_play import ALL_IDLE_SLEEP, PowerPlay, with_policy
 from tests.power.test_woken_for_hardware import ASKS, give_devices
 
 STORIES = 12
@@ -32,7 +31,7 @@ class DrawnPlay:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.told: list[str] = []
-        policy = self.chance.choice(sorted(ENERGY_POLICIES.all().keys() - {"always-on"}))
+        policy = self.chance.choice(ALL_IDLE_SLEEP)
         self.play = PowerPlay(hosts=self.chance.randint(2, 4), rules=with_policy("look-ahead"))
         cloud = self.play.cloud
         give_devices(self.play, {host: self.chance.choice((0, 0, 1, 2)) for host in cloud.hosts})

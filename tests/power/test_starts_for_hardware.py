@@ -13,7 +13,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulator.site import LOCALS
 from one_preempt.simulation.simulator.submission import _instant
-from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
+from tests.power.power_play import ALL_IDLE_SLEEP, BOOT_S, RULES, PowerPlay, with_policy
 from tests.power.test_power_and_reservations import HOUR_S, Emptying, is_running, verdict
 from tests.power.test_woken_for_hardware import ASKS, DEVICE, GRAPHICS, PINNED, play_with, submit
 
@@ -43,7 +43,7 @@ def all_asleep(policy: str, *, pinned: bool = False) -> PowerPlay:
     return play
 
 
-@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all()))
+@pytest.mark.parametrize("policy", [*ALL_IDLE_SLEEP, "always-on"])
 @pytest.mark.parametrize(("more", "cpu"), [(ASKS, 1), (PINNED.format(cores=2), 2)], ids=["a device", "cores"])
 def test_a_start_is_promised_the_sleeping_host_that_has_what_it_needs(policy: str, more: str, cpu: int) -> None:
     play = all_asleep(policy, pinned="PIN" in more)

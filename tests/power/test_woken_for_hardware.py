@@ -12,7 +12,7 @@ from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulated_cloud.furnishing import numa_nodes
 from one_preempt.simulation.simulator.site import EXTERNALS
 from tests.adapters.opennebula.conftest import RECORDINGS
-from tests.power.power_play import PowerPlay, with_policy
+from tests.power.power_play import ALL_IDLE_SLEEP, PowerPlay, with_policy
 
 DEVICE = {"ADDRESS": "0000:02:00:0", "SHORT_ADDRESS": "02:00.0", "VENDOR": "10de", "DEVICE": "0863", "CLASS": "0302"}
 ASKS = 'PCI = [ VENDOR = "10de", DEVICE = "0863", CLASS = "0302" ]\n'
@@ -103,7 +103,7 @@ def test_one_that_sleeps_is_woken_where_the_device_of_the_one_that_is_on_is_take
     assert play.machines.boots == 1
 
 
-@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all().keys() - {"always-on"}))
+@pytest.mark.parametrize("policy", ALL_IDLE_SLEEP)
 def test_a_vm_that_is_too_large_for_all_that_are_on_wakes_one_that_is_large_enough(policy: str) -> None:
     play = PowerPlay(rules=with_policy(policy))
     play.cloud.hosts[GRAPHICS].physical_cpu *= 2
@@ -142,7 +142,7 @@ def test_a_gang_that_wants_pinned_cores_wakes_as_many_hosts_as_have_them() -> No
     assert play.machines.boots == 2, "one host has two cores, the others one each"
 
 
-@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all().keys() - {"always-on"}))
+@pytest.mark.parametrize("policy", ALL_IDLE_SLEEP)
 @pytest.mark.parametrize(
     ("more", "cpu", "number"),
     [(ASKS, 1, 3), ("", 1, 7), ("", 3, 1), ('SCHED_REQUIREMENTS = "NAME = \\"node2\\""\n', 1, 3)],
@@ -166,7 +166,7 @@ def test_who_asks_for_more_than_there_is_wakes_nobody_and_holds_nobody_up(
     assert play.machines.boots == 1
 
 
-@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all().keys() - {"always-on"}))
+@pytest.mark.parametrize("policy", ALL_IDLE_SLEEP)
 @pytest.mark.parametrize("local", [False, True], ids=["shared", "on the hosts' own disks"])
 def test_who_waits_for_space_on_a_datastore_wakes_nobody_until_there_is_some(policy: str, *, local: bool) -> None:
     play = play_with()
@@ -205,7 +205,7 @@ def test_one_of_a_gang_that_asks_for_other_devices_than_the_rest_starts_where_ho
     play.until(lambda: all(play.host_of(vm) is not None for vm in gang))
 
 
-@pytest.mark.parametrize("policy", sorted(ENERGY_POLICIES.all().keys() - {"always-on"}))
+@pytest.mark.parametrize("policy", ALL_IDLE_SLEEP)
 def test_what_its_owner_keeps_on_hold_wakes_nobody_and_adds_to_no_queue(policy: str) -> None:
     play = play_with()
     play.until(lambda: len(play.asleep()) == 3)
