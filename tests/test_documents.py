@@ -81,8 +81,8 @@ def test_every_document_can_be_reached_from_the_readme() -> None:
     assert {path for path in DOCUMENTS if ROOT / "docs" in path.parents} <= reached
 
 
-# The file of the worked example.
-NO_FILES = {"one_preempt/core/preemption/newest.py"}
+# The files of the worked examples.
+NO_FILES = {"one_preempt/core/preemption/newest.py", "one_preempt/simulation/probes/started_at_once.py"}
 
 
 def test_files_of_the_source_that_the_documents_name_exist() -> None:

@@ -15,6 +15,7 @@ from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.probes.energy import EnergyMeter
 from one_preempt.simulation.probes.figures import Figures, figures
+from one_preempt.simulation.probes.probe import own_probes
 from one_preempt.simulation.probes.watch import Seen, Watch
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
@@ -59,6 +60,7 @@ class Played(Struct, frozen=True):
 
 def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
     """Simulate to the end; `on_progress` is told after each cycle how many VMs are gone."""
+    own = own_probes()  # before anything is played: a faulty one is not to end what has taken hours
     cloud = build_cloud(trial.site)
     if trial.furnish is not None:
         trial.furnish(cloud)
@@ -86,7 +88,7 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
         result = replace(result, ended_at_ms=1000 * trial.until_s)
     seen = watch.seen(result.ended_at_ms)
     energy = meter.energy(origin_ms + result.ended_at_ms, origin_ms) if meter is not None else None
-    return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy))
+    return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy, own))
 
 
 def tells_owners_apart(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from one_preempt.simulation.probes.figures import Figure
+from one_preempt.simulation.probes.probe import own_probes
 from one_preempt.simulation.probes.statistics import Interval, interval
 
 FlatFigures = Mapping[str, Figure]
@@ -66,6 +67,7 @@ def _rows(runs: Sequence[Sequence[FlatFigures]]) -> Iterator[tuple[str, str, str
         group = key.removeprefix(prefix)
         yield key, "rejected" if group == "all" else f"rejected, {group}", "%"
     yield from _AFTER_GROUPS
+    yield from ((f"own.{probe.key}", probe.title, probe.unit) for probe in own_probes())
 
 
 def _over_seeds(seeds: Sequence[FlatFigures], key: str, unit: str) -> Interval | None:

@@ -10,6 +10,7 @@ from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.simulation.probes.acceptance import Acceptance, acceptance, missed_deadlines
 from one_preempt.simulation.probes.energy import Energy
 from one_preempt.simulation.probes.outcome import Outcome, groups, outcomes
+from one_preempt.simulation.probes.probe import Ended, Probe
 from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import (
     Distribution,
@@ -57,6 +58,7 @@ class Figures(Struct, frozen=True):
         host_on_s: Host seconds that hosts were on.
         refused_plans: Cycles whose plan the recount refused, whatever was decided instead; 0 as it should be.
         energy: Of all hosts over the whole simulation; None where none of them may be switched.
+        own: What the probes measured that somebody has added, by their keys; see `probe.py`.
     """
 
     groups: dict[str, GroupFigures]
@@ -72,6 +74,7 @@ class Figures(Struct, frozen=True):
     cycles: int
     refused_plans: int
     energy: Energy | None = None
+    own: dict[str, float | None] = {}
 
     @property
     def everybody(self) -> GroupFigures:
@@ -100,6 +103,7 @@ class Figures(Struct, frozen=True):
                 "energy_saved_share": self.energy.saved_share,
                 "boots": self.energy.boots,
             }
+        whole |= {f"own.{key}": figure for key, figure in self.own.items()}
         for group, figures in self.groups.items():
             whole.update((f"{name}.{group}", figure) for name, figure in flat_group(figures).items())
         return whole
@@ -135,9 +139,11 @@ def figures(
     result: SimulationResult,
     seen: Seen,
     energy: Energy | None = None,
+    own: Sequence[Probe] = (),
 ) -> Figures:
-    """What came of `workload` on `hosts`, and what that took."""
+    """What came of `workload` on `hosts`, and what that took; `own` are probes that somebody has added."""
     found = outcomes(workload, result)
+    ended = Ended(found, hosts, seen, result.ended_at_ms)
     best_effort = distribution(makespans_s(one for one in found if one.best_effort))
     return Figures(
         groups={name: _of_group(members, result.ended_at_ms) for name, members in groups(found).items()},
@@ -153,6 +159,7 @@ def figures(
         cycles=result.cycles,
         refused_plans=seen.refused_plans,
         energy=energy,
+        own={probe.key: probe.measure(ended) for probe in own},
     )
 
 
