@@ -67,7 +67,7 @@ def rank_faults(ranks: Mapping[str, str]) -> Iterator[str]:
             yield f"{key} cannot be read: {error}"
 
 
-def choices_at(kind: type, place: str, *, of_key: bool = False) -> tuple[str, ...]:
+def choices_at(kind: type, place: str, *, of_key: bool) -> tuple[str, ...]:
     """The words that may stand at `place`, such as .power.models[0].host, below a structure; none where any may.
 
     `of_key`: those that the keys of the mapping there may be.

@@ -185,7 +185,7 @@ class PowerControlSettings(Section, frozen=True):
             part = own.system or self.redfish.system
         return None if address is None else (method, address.replace("{host}", host).casefold().rstrip("/"), part)
 
-    def is_place_told(self, host: str, named_address: str | None = None) -> bool:
+    def is_place_told(self, host: str, named_address: str | None) -> bool:
         """Whether the place of the host of that name is known by what is said of it alone, or by its name.
 
         Else it is the usual one, the same for all hosts, and whether this one is there at all is not told.

@@ -28,7 +28,6 @@ from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli import host, host_power
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.simulation.emulator.emulated_time import VirtualTime
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -65,7 +64,7 @@ def site(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     auth.chmod(0o600)
     power = GuardedPowerControl(SimulatedHostPower(cloud), cloud.clock, PatienceSettings())
     monkeypatch.setattr(factory, "make_power_control", lambda *_given: power)
-    with running_emulator(cloud, time=VirtualTime()) as url:
+    with running_emulator(cloud) as url:
         monkeypatch.setenv("ONE_XMLRPC", url)
         monkeypatch.setenv("ONE_AUTH", str(auth))
         monkeypatch.setenv("ONE_PREEMPT_CONF", str(configuration))

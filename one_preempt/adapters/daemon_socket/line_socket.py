@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
+from one_preempt.adapters.daemon_socket.client import read_line
 from one_preempt.bounded_io.few_clients import FairShare, FewClients
 from one_preempt.errors import OnePreemptError
 
@@ -41,8 +41,8 @@ class LineSocket:
         answer: AnswerLine,
         mode: int,
         key: str,
-        timeout_s: float = ANSWER_WITHIN_S,
-        max_clients: int = MAX_CLIENTS,
+        timeout_s: float,
+        max_clients: int,
         max_of_one_user: int | None = None,
     ) -> None:
         """`mode` says who may open the socket, `key` where the configuration says its place."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, open_engine, reading_engine
+from one_preempt.adapters.lease_store.database import open_engine, reading_engine
 from one_preempt.adapters.lease_store.database_failures import failures_in_words
 from one_preempt.adapters.lease_store.database_file import database_exists, prepare_file
 from one_preempt.adapters.lease_store.named_database import (
@@ -31,9 +31,7 @@ class KeptDatabase:
     Raises `LeaseStoreError`, with one message that a person can act on, from the constructor and every method.
     """
 
-    def __init__(
-        self, url: str, purpose: Purpose, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True
-    ) -> None:
+    def __init__(self, url: str, purpose: Purpose, busy_timeout_s: float, *, makes: bool) -> None:
         parsed = parsed_url(url, purpose)
         self._is_sqlite = is_sqlite(parsed)
         self._database = named(parsed, purpose)

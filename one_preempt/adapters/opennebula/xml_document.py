@@ -105,9 +105,7 @@ def ids_in(element: _Element | None) -> tuple[int, ...]:
     return () if element is None else tuple(whole_number(child.text or "") for child in element if child.tag == "ID")
 
 
-def scalar_paths(
-    element: _Element, prefix: str, into: dict[str, tuple[str, ...]], skipped: frozenset[str] = frozenset()
-) -> None:
+def scalar_paths(element: _Element, prefix: str, into: dict[str, tuple[str, ...]], skipped: frozenset[str]) -> None:
     """Add every text below `element` to `into`, under its path; `skipped` names elements to leave out."""
     # In lists first: tens of thousands of attributes of one name would otherwise be copied again for each.
     found: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ def movable_vms(
     vms: Iterable[VirtualMachine],
     prematched: Mapping[int, Prematch],
     rules: AdmissionRules,
-    spared: Collection[int] = (),
+    spared: Collection[int],
 ) -> frozenset[int]:
     """The ids of VMs that may move; `spared` are never among them, nor are those for which oned found no hosts.
 

@@ -82,7 +82,7 @@ def _end_of(span: Span) -> int:
     return span.end_ms
 
 
-def link_from(now_ms: int, taken: Sequence[Span] = ()) -> Link:
+def link_from(now_ms: int, taken: Sequence[Span]) -> Link:
     """The link with these spans taken, in whatever order and overlap they come."""
     merged: list[Span] = []
     for span in sorted(taken):

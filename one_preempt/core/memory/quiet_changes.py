@@ -55,7 +55,7 @@ NOTHING_QUIET = Quiet()
 
 
 def quiet_changes(
-    state: ClusterState, plan: Plan, policies: Policies, memory: DecisionMemory, *, learned: bool = False
+    state: ClusterState, plan: Plan, policies: Policies, memory: DecisionMemory, *, learned: bool
 ) -> Quiet:
     """What `plan` leaves quiet, until something else happens: with the next plan the question is another one.
 

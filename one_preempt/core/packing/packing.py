@@ -72,7 +72,7 @@ class Packing:
         self,
         needs: IntArray,
         allowed: BoolArray,
-        separate: tuple[tuple[int, ...], ...] = (),
+        separate: tuple[tuple[int, ...], ...],
         limits: PackingLimits = DEFAULT_LIMITS,
     ) -> None:
         self._natural_classes = request_classes(needs, allowed, separate)

@@ -244,7 +244,7 @@ class Stage:
 
 
 @contextmanager
-def open_stage(tell: Tell, speed: float, more: str = "") -> Iterator[Stage]:
+def open_stage(tell: Tell, speed: float, more: str) -> Iterator[Stage]:
     """The demonstration cloud without leases, and a scheduler for it. Nothing is left behind.
 
     `more` names a file of configuration in this package that is added to the usual one.

@@ -25,7 +25,7 @@ class VirtualTime:
 class WallTime:
     """Follows the wall clock from the first call on, `speed` seconds of the cloud a second."""
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, speed: float) -> None:
         self._speed = speed
         self._origin: tuple[float, float] | None = None
 

@@ -28,9 +28,9 @@ class CloudFront:
         self,
         cloud: SimulatedCloud,
         calls: deque[LoggedCall],
-        time: EmulatedTime | None = None,
-        control: Control | None = None,
-        lock: threading.RLock | None = None,
+        time: EmulatedTime | None,
+        control: Control | None,
+        lock: threading.RLock | None,
     ) -> None:
         self.cloud = cloud
         self.lock = lock or threading.RLock()

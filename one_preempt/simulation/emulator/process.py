@@ -17,7 +17,6 @@ from one_preempt.simulation.emulator.described_cloud import DEFAULT_START_S, des
 from one_preempt.simulation.emulator.description import read_description
 from one_preempt.simulation.emulator.emulated_time import VirtualTime, WallTime
 from one_preempt.simulation.emulator.from_recording import recorded_cloud
-from one_preempt.simulation.emulator.server import LOOPBACK
 from one_preempt.simulation.emulator.serving import endpoint_server
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
@@ -26,14 +25,14 @@ _TIME_FOR_STORIES_S = 86_400
 
 
 def run_emulator(
-    description: Path | None = None,
-    recording: Path | None = None,
-    host: str = LOOPBACK,
-    port: int = 2633,
-    speed: float = 1.0,
-    virtual_time: bool = False,
-    control: bool = False,
-    events: str | None = None,
+    description: Path | None,
+    recording: Path | None,
+    host: str,
+    port: int,
+    speed: float,
+    virtual_time: bool,
+    control: bool,
+    events: str | None,
 ) -> None:
     """Serve a cloud until SIGINT or SIGTERM, after one line ``listening on URL`` on standard output.
 

@@ -48,7 +48,7 @@ class EndpointServer(ThreadingHTTPServer):
         address: tuple[str, int],
         answer: Callable[[Call], Accepted | Refused],
         faults: EndpointFaults,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits,
     ) -> None:
         self.answer = answer
         self.faults = faults

@@ -37,18 +37,17 @@ def endpoint_server(
 def running_emulator(
     cloud: SimulatedCloud,
     *,
-    time: EmulatedTime | None = None,
     faults: EndpointFaults | None = None,
     control: bool = False,
     lock: threading.RLock | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[str]:
-    """Serve `cloud` from a thread on loopback and give the endpoint's URL; virtual time unless `time` is given.
+    """Serve `cloud` from a thread on loopback and give the endpoint's URL.
 
-    Without `time` the cloud's time moves only by `SimulatedCloud.advance`; a test that does so while clients call
-    passes `lock` and holds it.
+    The cloud's time moves only by `SimulatedCloud.advance`; a test that does so while clients call passes `lock` and
+    holds it.
     """
-    server = endpoint_server(cloud, time=time, faults=faults, control=control, lock=lock, limits=limits)
+    server = endpoint_server(cloud, faults=faults, control=control, lock=lock, limits=limits)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -81,7 +81,7 @@ def framed(
     y_title: str,
     x_ticks: Sequence[float],
     y_ticks: Sequence[float],
-    names: Sequence[str] = (),
+    names: Sequence[str],
 ) -> Frame:
     """An empty diagram; `names` of series stand below, beside room for a sample of each."""
     rows = _legend_rows(names)

@@ -138,7 +138,7 @@ def figures(
     hosts: Sequence[MachineSet],
     result: SimulationResult,
     seen: Seen,
-    energy: Energy | None = None,
+    energy: Energy | None,
     own: Sequence[Probe] = (),
 ) -> Figures:
     """What came of `workload` on `hosts`, and what that took; `own` are probes that somebody has added."""

@@ -48,7 +48,7 @@ def are_free(host: SimHost, vm: SimVm) -> bool:
     return len(_assignment(host, requests)) == len(requests)
 
 
-def assign(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
+def assign(host: SimHost, vm: SimVm, series_7: bool) -> None:
     """Give each request a device until one finds none; that one and those after it stay without."""
     for request, device in _assignment(host, vectors_of(vm.template, "PCI")):
         device["VMID"] = str(vm.id)
@@ -71,7 +71,7 @@ def take_back(host: SimHost, vm: SimVm) -> None:
                 break
 
 
-def go_back(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
+def go_back(host: SimHost, vm: SimVm, series_7: bool) -> None:
     """A move failed: write the devices that the VM still has on this host into its requests again."""
     held = [device for device in _by_address(host) if device.get("VMID") == str(vm.id)]
     for request, device in _pairs(vectors_of(vm.template, "PCI"), held):

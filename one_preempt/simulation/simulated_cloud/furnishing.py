@@ -125,7 +125,7 @@ class Furnishing(HostCalls):
         datastore.image_ids.append(image_id)
         return image
 
-    def lay_image_link(self, megabit_per_s: int, *, keeps_copies: bool = False) -> ImageLink:
+    def lay_image_link(self, megabit_per_s: int, *, keeps_copies: bool) -> ImageLink:
         """From now on images come to hosts over one link, and a VM waits for those that its host lacks.
 
         `keeps_copies`: what a deployment copies stays on its host.

@@ -41,9 +41,7 @@ class ImageLink:
     `keeps_copies`: what a deployment copies stays in its host's pool, too, as with a cache of the driver's.
     """
 
-    def __init__(
-        self, clock: VirtualClock, events: EventQueue, megabit_per_s: int, *, keeps_copies: bool = False
-    ) -> None:
+    def __init__(self, clock: VirtualClock, events: EventQueue, megabit_per_s: int, *, keeps_copies: bool) -> None:
         self.pools: dict[int, dict[int, int]] = {}
         self.keeps_copies = keeps_copies
         self._clock, self._events = clock, events

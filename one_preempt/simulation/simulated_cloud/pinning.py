@@ -61,7 +61,7 @@ def fits(host: SimHost, vm: SimVm) -> bool:
     )
 
 
-def pin(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
+def pin(host: SimHost, vm: SimVm, series_7: bool) -> None:
     """Take threads, memory and pages for the VM and write them into its NUMA_NODE attributes, where it fits."""
     guests = _guests(vm)
     if not guests:

@@ -75,9 +75,7 @@ def shared_image(use: ImageUse, planned: Iterable[PlannedImage], arrived: Mappin
     return max(found, key=lambda one: (one.expires_ms, -one.transfer_id), default=None)
 
 
-def peak_disk_mb(
-    planned: Iterable[PlannedImage], staged: Mapping[int, StagedTransfer], copies: bool = False
-) -> dict[int, int]:
+def peak_disk_mb(planned: Iterable[PlannedImage], staged: Mapping[int, StagedTransfer], copies: bool) -> dict[int, int]:
     """The most that images take at one time, by node.
 
     An image takes its room from the beginning of its transfer, in `staged` by its id, to the end of the last VM that

@@ -42,7 +42,7 @@ class _Run(Struct, frozen=True):
         return max(stay.until_s for stay in self.stays)
 
 
-def read_accounting_file(path: Path | str, skip_bad_lines: bool = False) -> Workload:
+def read_accounting_file(path: Path | str, skip_bad_lines: bool) -> Workload:
     """The workload in a file, plain or compressed with gzip. Instant 0 is when the first VM that ran was submitted.
 
     Args:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from one_preempt.simulation.emulator.emulated_time import VirtualTime
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
@@ -24,7 +23,7 @@ def test_a_machine_goes_off_and_boots_by_command(tmp_path: Path) -> None:
     auth_file.write_text("oneadmin:opennebula\n")
     cloud = shipped_cloud("demo")
     name = cloud.hosts[0].name
-    with running_emulator(cloud, time=VirtualTime(), control=True) as url:
+    with running_emulator(cloud, control=True) as url:
         assert switched(url, auth_file, name, "status") == (0, "on")
         assert switched(url, auth_file, name, "hard-off") == (0, "on")
         cloud.advance(1)

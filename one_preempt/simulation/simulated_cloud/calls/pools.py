@@ -78,11 +78,11 @@ class PoolCalls(CloudState):
         """One image, for who may use it."""
         return self._one(caller, ObjectKind.IMAGE, found(self.images, image_id, "image"))
 
-    def image_pool(self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1) -> list[SimImage]:
+    def image_pool(self, caller: Caller, filter_flag: int, start: int, end: int) -> list[SimImage]:
         """Images."""
         return self._visible(caller, ObjectKind.IMAGE, self.images.values(), filter_flag, start, end)
 
-    def network_pool(self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1) -> list[SimNetwork]:
+    def network_pool(self, caller: Caller, filter_flag: int, start: int, end: int) -> list[SimNetwork]:
         """Virtual networks."""
         return self._visible(caller, ObjectKind.NET, self.networks.values(), filter_flag, start, end)
 
@@ -94,15 +94,11 @@ class PoolCalls(CloudState):
         """One VM group, for who may use it."""
         return self._one(caller, ObjectKind.VMGROUP, found(self.vm_groups, group_id, "VM group"))
 
-    def vm_group_pool(
-        self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1
-    ) -> list[SimVmGroup]:
+    def vm_group_pool(self, caller: Caller, filter_flag: int, start: int, end: int) -> list[SimVmGroup]:
         """VM groups."""
         return self._visible(caller, ObjectKind.VMGROUP, self.vm_groups.values(), filter_flag, start, end)
 
-    def template_pool(
-        self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1
-    ) -> list[SimVmTemplate]:
+    def template_pool(self, caller: Caller, filter_flag: int, start: int, end: int) -> list[SimVmTemplate]:
         """VM templates."""
         return self._visible(caller, ObjectKind.TEMPLATE, self.vm_templates.values(), filter_flag, start, end)
 
