@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from one_preempt.configuration.lease_settings import LeaseRuleSettings, RightsSettings
+import msgspec
+from msgspec.structs import replace
+
+from one_preempt.configuration.lease_settings import RightsSettings
 from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
-from one_preempt.configuration.settings import (
-    FairShareSettings,
-    ImageStagingSettings,
-    Settings,
-)
-from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
+from one_preempt.configuration.section import Section
+from one_preempt.configuration.settings import FairShareSettings, ImageStagingSettings, Settings
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.energy.policy import EnergyPolicy, PromisesWaits
@@ -23,7 +24,6 @@ from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRul
 from one_preempt.core.host_selection.custom import by_expression
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingMode, ImageStagingRules
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
-from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import (
     DEFAULT_METHODS,
     EnactmentLimits,
@@ -34,7 +34,7 @@ from one_preempt.core.model.modes_and_limits import (
 from one_preempt.core.model.owner_use import UseRules
 from one_preempt.core.model.plan import MigrationType
 from one_preempt.core.model.time import seconds_to_ms
-from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
+from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
@@ -52,6 +52,8 @@ from one_preempt.policy_registry import (
 
 DAY_S = 86_400
 
+T = TypeVar("T")
+
 
 def policies(settings: Settings, preemption: str | None = None) -> Policies:
     """The policies and limits; `preemption` names another preemption policy than the configured one."""
@@ -63,20 +65,12 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
         match=match_options(settings),
         overhead=overhead_rates(settings),
         learns_overheads=settings.overhead.learn,
-        limits=PreemptionLimits(
-            victims_in_flight=limits.victims_in_flight,
-            victims_per_hour=limits.victims_per_hour,
-            minimum_run_time_s=limits.minimum_run_time_s,
-            cooldown_s=limits.cooldown_s,
-            attempts=limits.attempts,
-            victim_retry_s=limits.victim_retry_s,
-            preemption_timeout_s=limits.preemption_timeout_s,
-        ),
-        search=SearchLimits(enumerated_leases=limits.enumerated_leases),
+        limits=_as_named(limits, PreemptionLimits),
+        search=_as_named(limits, SearchLimits),
         victims=victim_rules(settings),
-        enactment=EnactmentLimits(retry_delay_s=limits.retry_delay_s, gang_attempts=limits.gang_attempts),
+        enactment=_as_named(limits, EnactmentLimits),
         backfilling=chosen_backfilling(settings),
-        time=time_rules(settings),
+        time=_as_named(settings.time, TimeRules),
         power=power_rules(settings.power),
         images=image_staging_rules(settings.image_staging),
     )
@@ -101,21 +95,6 @@ def fair_share_order(given: FairShareSettings) -> FairShare:
     rules = UseRules(round(given.half_life_days * DAY_S), counts_memory=given.counts == "cpu-and-memory")
     shares_milli = {group: round(share * ONE_SHARE_MILLI) for group, share in given.shares.items()}
     return FairShare(measures=rules, shares_milli=shares_milli)
-
-
-def time_rules(settings: Settings) -> TimeRules:
-    """How time is handed out."""
-    time = settings.time
-    return TimeRules(
-        suspension=Suspension(time.suspension),
-        least_run_before_suspension_s=time.least_run_before_suspension_s,
-        refused_reservation=RefusedReservation(time.refused_reservation),
-        overrun=Overrun(time.overrun),
-        overrun_grace_s=time.overrun_grace_s,
-        grace_s=time.grace_s,
-        preparation_margin_s=time.preparation_margin_s,
-        exclusion=Exclusion(time.exclusion),
-    )
 
 
 def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules | None:
@@ -239,61 +218,24 @@ def overhead_rates(settings: Settings) -> OverheadRates:
 
 def victim_rules(settings: Settings) -> VictimRules:
     """Who may be a victim, and how; types without methods of their own keep those shipped."""
-    given = {
-        LeaseType(name): tuple(PreemptionMethod(method) for method in methods)
-        for name, methods in settings.victims.methods.items()
-    }
-    return VictimRules(
-        methods={**DEFAULT_METHODS, **given},
-        service_members=settings.victims.service_members,
-        virtual_routers=settings.victims.virtual_routers,
-        suspend_in_place=settings.victims.suspend_in_place,
-        least_valuable_first=settings.victims.least_valuable_first,
-        paused_by_owner=settings.victims.paused_by_owner,
-    )
+    given = _as_named(settings.victims, VictimRules)
+    return replace(given, methods={**DEFAULT_METHODS, **given.methods})
 
 
 def admission_rules(settings: Settings) -> AdmissionRules:
     """The administrator's rules and rights."""
     return AdmissionRules(
-        rules=tuple(_rule(rule) for rule in settings.leases.rules),
+        rules=tuple(_as_named(rule, LeaseRule) for rule in settings.leases.rules),
         rights=tuple(_rights(rights) for rights in settings.leases.rights),
         beyond_rights=BeyondRights(settings.leases.beyond_rights),
     )
 
 
-def _rule(rule: LeaseRuleSettings) -> LeaseRule:
-    return LeaseRule(
-        name=rule.name,
-        match=VmMatch(
-            user=rule.match.user,
-            group=rule.match.group,
-            template_id=rule.match.template_id,
-            attributes=dict(rule.match.attributes),
-            through_gateway=rule.match.through_gateway,
-        ),
-        type=LeaseType(rule.type) if rule.type is not None else None,
-        may_preempt=rule.may_preempt,
-        shutdown_ok=rule.shutdown_ok,
-        max_suspensions=rule.max_suspensions,
-        shielded_by_lock=rule.shielded_by_lock,
-        duration_s=rule.duration_s,
-    )
-
-
 def _rights(rights: RightsSettings) -> GroupRights:
-    return GroupRights(
-        name=rights.name,
-        user=rights.user,
-        group=rights.group,
-        through_gateway=rights.through_gateway,
-        may_claim=tuple(LeaseType(name) for name in rights.may_claim),
-        may_preempt=rights.may_preempt,
-        max_size=rights.max_size,
-        max_duration_s=rights.max_duration_s,
-        max_ahead_s=rights.max_ahead_s,
-        max_leases=rights.max_leases,
-        least_max_suspensions=rights.least_max_suspensions,
-        most_suspensions=rights.most_suspensions,
-        max_share_percent=round(rights.max_share * 100) if rights.max_share is not None else None,
-    )
+    percent = None if rights.max_share is None else round(rights.max_share * 100)
+    return replace(_as_named(rights, GroupRights), max_share_percent=percent)
+
+
+def _as_named(section: Section, kind: type[T]) -> T:
+    """A value of which each field is what the key of that name says."""
+    return msgspec.convert(section, kind, from_attributes=True)

@@ -5,11 +5,22 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from one_preempt.configuration.chosen_policies import admission_rules, policies, time_rules
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.configuration.doubts import doubts
-from one_preempt.configuration.settings import Settings, SettingsError, TimeSettings, parse_settings
+from one_preempt.configuration.lease_settings import LeaseRuleSettings, MatchSettings, RightsSettings
+from one_preempt.configuration.section import Section
+from one_preempt.configuration.settings import (
+    LimitSettings,
+    Settings,
+    SettingsError,
+    TimeSettings,
+    VictimSettings,
+    parse_settings,
+)
+from one_preempt.core.admission.rules import GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.modes_and_limits import EnactmentLimits, PreemptionLimits, VictimRules
 from one_preempt.core.model.owner_use import UseRules
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
@@ -23,7 +34,7 @@ def chosen(text: str) -> Policies:
 
 
 def test_the_shipped_configuration_gives_the_rules_their_own_defaults() -> None:
-    assert time_rules(Settings()) == TimeRules()
+    assert policies(Settings()).time == TimeRules()
     assert policies(Settings()).backfilling is BACKFILLING_POLICIES.named("easy")
 
 
@@ -38,10 +49,25 @@ def test_every_key_about_time_reaches_the_core() -> None:
         "preparation_margin_s": 4,
         "exclusion": "host",
     }
-    rules = time_rules(Settings(time=msgspec.convert(written, TimeSettings)))
+    rules = policies(Settings(time=msgspec.convert(written, TimeSettings))).time
     assert msgspec.structs.asdict(rules) == written
     elsewhere = {"backfilling", "promised_leases"}
     assert set(written) == {field.name for field in msgspec.structs.fields(TimeSettings)} - elsewhere
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        (PreemptionLimits, LimitSettings),
+        (EnactmentLimits, LimitSettings),
+        (VictimRules, VictimSettings),
+        (LeaseRule, LeaseRuleSettings),
+        (VmMatch, MatchSettings),
+        (GroupRights, RightsSettings),
+    ],
+)
+def test_what_goes_by_its_name_has_a_key_of_that_name(kind: type[msgspec.Struct], section: type[Section]) -> None:
+    assert set(kind.__struct_fields__) - {"max_share_percent"} <= set(section.__struct_fields__)
 
 
 @pytest.mark.parametrize(
