@@ -22,6 +22,7 @@ from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _vm_id = attrgetter("vm_id")
+_PLENTY = 1 << 40
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -30,11 +31,17 @@ class Room:
     """Free capacity that shrinks with every placement taken, and can be rolled back to a checkpoint.
 
     `free` has shape (hosts, 2), CPU in hundredths and MiB, rows as in `hosts`; it must not be written to.
-    Capacity changes only by `take`, `leave` and `hold`. `waking` VMs are resumed on the hosts where they rest.
+    Capacity changes only by `take`, `leave` and `hold`. `waking` VMs are resumed on the hosts where they rest. Where it
+    `serves_all`, there is space on all datastores, and networks have addresses, whatever was observed.
     """
 
     def __init__(
-        self, snapshot: PoolSnapshot, hosts: HostTable | None = None, *, memory_system_ds_scale: float = 0.0
+        self,
+        snapshot: PoolSnapshot,
+        hosts: HostTable | None = None,
+        *,
+        memory_system_ds_scale: float = 0.0,
+        serves_all: bool = False,
     ) -> None:
         self.snapshot = snapshot
         self.hosts = hosts if hosts is not None else host_table(snapshot.hosts)
@@ -46,6 +53,7 @@ class Room:
         self.gone: dict[int, int] = {}
         self.waking: set[int] = set()
         self._scale = memory_system_ds_scale
+        self._serves_all = serves_all
         self._demands: dict[int, DatastoreDemand] = {}
         self._residents: dict[int, list[int]] | None = None
         # Of what something was taken; of the rest as much is left as was observed.
@@ -82,12 +90,12 @@ class Room:
 
     def datastore_free_mib(self, datastore_id: int) -> int:
         """Space left on a shared or image datastore, below its limit too; 0 for an unknown one."""
-        known = self._datastore_free_mib.get(datastore_id)
+        known = _PLENTY if self._serves_all else self._datastore_free_mib.get(datastore_id)
         return _free_mib(self.snapshot, datastore_id) if known is None else known
 
     def host_disk_free_mib(self, host_id: int, datastore_id: int) -> int:
         """Space left for a datastore that is not shared, on one host's own disks."""
-        known = self._host_disk_free_mib.get((host_id, datastore_id))
+        known = _PLENTY if self._serves_all else self._host_disk_free_mib.get((host_id, datastore_id))
         if known is not None:
             return known
         host = self.snapshot.hosts[host_id]
@@ -96,7 +104,7 @@ class Room:
 
     def free_leases(self, network_id: int) -> int:
         """Leases left in a network; 0 for an unknown one."""
-        known = self._network_free.get(network_id)
+        known = _PLENTY if self._serves_all else self._network_free.get(network_id)
         if known is not None:
             return known
         network = self.snapshot.networks.get(network_id)

@@ -98,6 +98,11 @@ class SinglePlacement:
         """All that is free, counted with these options."""
         return Room(self.snapshot, self.hosts, memory_system_ds_scale=self.options.memory_system_ds_scale)
 
+    def served_room(self) -> Room:
+        """The same with space on datastores, and addresses in networks, for everybody."""
+        scale = self.options.memory_system_ds_scale
+        return Room(self.snapshot, self.hosts, memory_system_ds_scale=scale, serves_all=True)
+
     def emptied_room(self) -> Room:
         """All that there would be if nobody had anything."""
         emptied = emptied_snapshot(self.snapshot)

@@ -42,8 +42,11 @@ class MatchedDraft:
 
     @cached_property
     def room_then(self) -> Room:
-        """What is observed, to look at a time to come in; whoever takes anything from it gives it back at once."""
-        return self._matchmaker.new_room()
+        """What is observed, to look at a time to come in; whoever takes anything from it gives it back at once.
+
+        Who lacks space or addresses now may have them by then, and is looked at for all else.
+        """
+        return self._matchmaker.served_room()
 
     @cached_property
     def emptied_room(self) -> Room:

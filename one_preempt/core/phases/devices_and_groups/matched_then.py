@@ -21,6 +21,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.reasons import Unplaced, without_mend
 from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.vm_groups import group_rules, is_unreadable
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
@@ -31,7 +32,7 @@ from one_preempt.core.phases.reservations.giving_way import giving_way
 from one_preempt.core.phases.reservations.known_ends import ends_s_of
 from one_preempt.core.phases.reservations.stays import rows_of, vms_of_stay
 
-# What else it lacks now, space and addresses, others may have given back by then.
+# Of what no host has for it now, others may give back by then.
 _LACKING = frozenset({reasons.DEVICES, reasons.NUMA, reasons.AFFINITY})
 _PLENTY = 1 << 40
 # So many ends of others are looked at for the first from which on a wish could have what it asks for.
@@ -287,11 +288,26 @@ def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay
             there.append(near[come])
             come += 1
         there = [one for one in there if at_s < (one[1].end_s or END_OF_TIME_S)]
-        with then.at(at_s, rows, there) as room, room.beside(np.full_like(room.free, _PLENTY)):
-            placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
-            if isinstance(placed, Unplaced) and placed.reason.code in _LACKING:
-                return False
+        with then.at(at_s, rows, there) as room:
+            for vm, row, placement in zip(vms, stay.host_rows, _there(draft, vms, stay), strict=True):
+                if lacks_on(room, vm, row) is not None:
+                    return False
+                room.take(placement)
     return True
+
+
+def lacks_on(room: Room, vm: VirtualMachine, row: int) -> str | None:
+    """The code of what the host of a row lacks for a VM of what cannot be counted; None where that is nothing."""
+    if is_unreadable(vm, room.snapshot):
+        return reasons.AFFINITY
+    rules = group_rules(vm, room)
+    if rules is not None and not rules.mask[row]:
+        return reasons.AFFINITY
+    if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(int(room.hosts.ids[row]))) is None:
+        return reasons.DEVICES
+    if vm.topology is not None and not room.numa_room(int(room.hosts.ids[row])).fits(vm):
+        return reasons.NUMA
+    return None
 
 
 def _leaving(draft: PlanDraft, lease: Lease) -> Set[int]:

@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.devices import assign_devices, serves
+from one_preempt.core.matching.devices import serves
 from one_preempt.core.matching.room import Room
-from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise
-from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
+from one_preempt.core.phases.devices_and_groups.matched_then import lacks_on, leaves_what_is_matched, need_matching
 from one_preempt.core.phases.devices_and_groups.promises_ahead import guests_near, promises_ahead
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
@@ -149,10 +148,10 @@ def _take(
     theirs then: what one lacks may be back in time, or is found elsewhere.
     """
     mark, host_id = room.checkpoint(), int(room.hosts.ids[row])
-    code, leavers = _lacks(room, vm, host_id, row), _in_its_way(room, one, vm, giving.get(host_id, ()))
+    code, leavers = lacks_on(room, vm, row), _in_its_way(room, one, vm, giving.get(host_id, ()))
     while code == reasons.DEVICES and (leaver := next(leavers, None)) is not None:
         room.leave(leaver.id)
-        code = _lacks(room, vm, host_id, row)
+        code = lacks_on(room, vm, row)
     if code is None:
         room.take(Placement(vm.id, host_id))
     else:
@@ -169,17 +168,6 @@ def _in_its_way(
             devices = [device for device in room.snapshot.hosts[vm.host_id].pci_devices if device.vm_id == vm.id]
             if any(serves(device, request) for device in devices for request in wanting.pci_requests):
                 yield vm
-
-
-def _lacks(room: Room, vm: VirtualMachine, host_id: int, row: int) -> str | None:
-    rules = group_rules(vm, room)
-    if rules is not None and not rules.mask[row]:
-        return reasons.AFFINITY
-    if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host_id)) is None:
-        return reasons.DEVICES
-    if vm.topology is not None and not room.numa_room(host_id).fits(vm):
-        return reasons.NUMA
-    return None
 
 
 def arrivals(draft: PlanDraft) -> list[Arrival]:
