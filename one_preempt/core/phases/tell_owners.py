@@ -29,6 +29,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.reconciliation.settled_actions import OVERRUN
 from one_preempt.core.sched_message import OUR_MARK, SCHED_MESSAGE
 from one_preempt.core.victims import has_overrun
@@ -162,7 +163,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return told
     if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):
         return served_status(lease.terms.type, is_longer=not lease.is_served)
-    if lease.state is LeaseState.LEAVING:
+    if _is_being_sent_out(draft, lease):
         return _why_it_leaves(draft, lease)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
         return f"OpenNebula cannot tell whether it runs ({lease.terms.type})"
@@ -192,6 +193,13 @@ def _whom_to_see_to(draft: PlanDraft, lease: Lease) -> str:
     text, phases = _TEXTS_OF_ONE[lease.state]
     concerned = [vm.id for vm in draft.members(lease) if phase_of(vm) in phases]
     return f"VM {concerned[0]} {text}" if 0 < len(concerned) < len(lease.vm_ids) else _STATE_TEXTS[lease.state]
+
+
+def _is_being_sent_out(draft: PlanDraft, lease: Lease) -> bool:
+    """Its VMs leave, or some have left and the others have not begun to: those of a gang may leave one by one."""
+    if lease.state is LeaseState.RETURNING:
+        return lease.preempted_by is not None and lease.id in leaving_leases(draft)
+    return lease.state is LeaseState.LEAVING
 
 
 def _is_lost_sight_of(vm: VirtualMachine) -> bool:
