@@ -164,9 +164,12 @@ def _has_its_room(draft: PlanDraft, preemption: Preemption) -> bool:
 
 
 def _gives_way(draft: PlanDraft, lease: Lease) -> bool:
-    """It may be preempted by its type, or because it outlives its duration where the administrator's rule says so."""
-    outlived = draft.policies.time.overrun is Overrun.PREEMPT and has_overrun(lease, draft.state.now_s)
-    return lease.terms.type.preemptable or outlived
+    """It may be preempted by its type, or because it outlives its duration where the administrator's rule says so.
+
+    The clock of a gang stops once some of it has left: it has had its duration then.
+    """
+    outlived = lease.is_served or has_overrun(lease, draft.state.now_s)
+    return lease.terms.type.preemptable or (outlived and draft.policies.time.overrun is Overrun.PREEMPT)
 
 
 def is_open_for_long(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:

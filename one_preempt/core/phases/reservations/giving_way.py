@@ -194,7 +194,7 @@ def _giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
-        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
+        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s) and lease.id not in leaving:
             continue
         known = remembered.of(lease)
         vms = known.vms if known is not None else remembered.on_hosts(lease, state.snapshot.vms)
