@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from contextlib import suppress
 
 from one_preempt.configuration.settings import LogSettings
+from one_preempt.entrypoints import journal
 from one_preempt.errors import OnePreemptError
 
 LOGGER = logging.getLogger("one_preempt")
 LINE = "%(asctime)s %(levelname)s %(message)s"
+LINE_OF_THE_JOURNAL = "%(levelname)s %(message)s"
 
-# From this level on a line has this priority of syslog; what is below all of them is for debugging.
-_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-_DEBUG_PRIORITY = 7
+# From this level on a line has this priority; what is below all of them is for debugging.
+_PRIORITIES = (
+    (logging.CRITICAL, journal.CRITICAL),
+    (logging.ERROR, journal.ERROR),
+    (logging.WARNING, journal.WARNING),
+    (logging.INFO, journal.INFO),
+)
 
 
 class JournalFormatter(logging.Formatter):
-    """Lines with the prefix by which systemd's journal knows their priority (`journalctl -p warning`); it removes that.
+    """Lines with their priority, and without the date, which the journal puts before each itself."""
 
-    Each line of a longer text has it, for the journal takes lines one by one.
-    """
+    def __init__(self) -> None:
+        super().__init__(LINE_OF_THE_JOURNAL)
 
     def format(self, record: logging.LogRecord) -> str:
         """The text as usual, with its priority before each line."""
         reached = (priority for level, priority in _PRIORITIES if record.levelno >= level)
-        prefix = f"<{next(reached, _DEBUG_PRIORITY)}>"
-        return "\n".join(prefix + line for line in super().format(record).splitlines())
+        return journal.with_priority(super().format(record), next(reached, journal.DEBUG))
 
 
 class StandardErrorLog(logging.StreamHandler):  # type: ignore[type-arg]
@@ -49,7 +53,8 @@ class FileLog(logging.FileHandler):
         cause = sys.exc_info()[1]
         why = getattr(cause, "strerror", None) or type(cause).__name__
         with suppress(Exception):
-            sys.stderr.write(f"{self.format(record)} (not in {self.baseFilename}: {why})\n")
+            line = _formatter_of_standard_error().format(record)
+            sys.stderr.write(f"{line} (not in {self.baseFilename}: {why})\n")
             sys.stderr.flush()
 
 
@@ -61,16 +66,11 @@ def log_to(log: LogSettings) -> None:
         handler = file or StandardErrorLog()
     except OSError as error:
         raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
-    handler.setFormatter(JournalFormatter(LINE) if file is None and _goes_to_the_journal() else logging.Formatter(LINE))
+    handler.setFormatter(logging.Formatter(LINE) if file else _formatter_of_standard_error())
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(log.level.upper())
     LOGGER.propagate = False
 
 
-def _goes_to_the_journal() -> bool:
-    """Is standard error what systemd has connected with its journal, and was not redirected since?"""
-    try:
-        stream = os.fstat(sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):
-        return False
-    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
+def _formatter_of_standard_error() -> logging.Formatter:
+    return JournalFormatter() if journal.goes_to_the_journal() else logging.Formatter(LINE)

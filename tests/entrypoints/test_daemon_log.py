@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from one_preempt.configuration.settings import LogSettings
+from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.entrypoints.daemon_log import LOGGER, log_to
 
 
@@ -53,9 +55,9 @@ def test_the_journal_and_nobody_else_reads_the_priority_of_each_line(
     is_journal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (tmp_path / "stderr").open("w") as stderr:
-        stream = os.fstat(stderr.fileno())
-        monkeypatch.setattr(sys, "stderr", stderr)
-        monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino + (not is_journal)}")
+        is_the_journal(stderr, monkeypatch)
+        if not is_journal:
+            monkeypatch.setenv("JOURNAL_STREAM", os.environ["JOURNAL_STREAM"] + "0")
         log_to(LogSettings(level="debug"))
         for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
             LOGGER.log(level, "two\nlines")
@@ -63,3 +65,31 @@ def test_the_journal_and_nobody_else_reads_the_priority_of_each_line(
     assert len(lines) == 10
     found = [re.findall(r"^<([0-7])>", line) for line in lines]
     assert found == ([[one] for one in "7766443322"] if is_journal else [[]] * 10)
+
+
+def is_the_journal(stderr: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = os.fstat(stderr.fileno())
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino}")
+
+
+@pytest.mark.parametrize("file", [None, "/dev/full"])
+def test_the_journal_dates_lines_itself(file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "stderr").open("w") as stderr:
+        is_the_journal(stderr, monkeypatch)
+        log_to(LogSettings(file=file))
+        LOGGER.warning("VM 7 waits")
+    assert (tmp_path / "stderr").read_text().startswith("<4>WARNING VM 7 waits")
+
+
+def test_why_a_service_does_not_start_is_an_error_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "one_preempt.conf"
+    wrong.write_text("nonsense: 1\n")
+    with (tmp_path / "stderr").open("w") as stderr:
+        is_the_journal(stderr, monkeypatch)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["daemon", "--config", str(wrong)])
+    assert ended.value.code == 1
+    assert (tmp_path / "stderr").read_text() == f"<3>Error: {wrong}: unknown key `nonsense`\n"

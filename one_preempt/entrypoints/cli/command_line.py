@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from typing import IO
 
 import click
 
 from one_preempt import __version__
+from one_preempt.entrypoints import journal
 from one_preempt.entrypoints.cli.commands_on_demand import CommandsOnDemand
 from one_preempt.errors import OnePreemptError
 
@@ -52,11 +54,22 @@ class CommandLine(CommandsOnDemand):
         ctx.exit(code or 0)
 
 
-def _mistake(text: str) -> click.ClickException:
+class Mistake(click.ClickException):
+    """One line on standard error; what a service could not start for is an error in the journal, too."""
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Print it as every command does, with the priority of an error where the journal reads it."""
+        line = f"Error: {self.format_message()}"
+        if file is None and journal.goes_to_the_journal():
+            line = journal.with_priority(line, journal.ERROR)
+        click.echo(line, file=file, err=True)
+
+
+def _mistake(text: str) -> Mistake:
     """One line, whatever stood in the files or answers that it repeats: nothing of them controls the terminal."""
     from one_preempt.core.model.plain_words import plain_words
 
-    return click.ClickException(plain_words(text, LONGEST_MISTAKE))
+    return Mistake(plain_words(text, LONGEST_MISTAKE))
 
 
 @click.group(
