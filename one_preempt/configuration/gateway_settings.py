@@ -46,7 +46,7 @@ class GatewaySettings(Section, frozen=True):
     """Which zones there are, how requests are split over them, and where the gateway keeps and says what."""
 
     zones: list[ZoneSettings] = []
-    socket: AbsolutePath = "/run/one/one_preempt_gateway.sock"
+    socket: AbsolutePath = "/run/one_preempt/gateway.sock"
     store_url: str = LEDGER_EXAMPLE
     allocation_policy: str = "pap"
     fall_back: str = "bcf"

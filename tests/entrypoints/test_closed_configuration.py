@@ -46,7 +46,7 @@ def test_what_is_the_administrators_ends_and_says_who_may(command: tuple[str, ..
 def test_users_find_the_gateway_where_it_is_as_shipped() -> None:
     result = CliRunner().invoke(cli, ["gateway", "list"])
     assert result.exit_code == 1
-    assert "gateway at /run/one/one_preempt_gateway.sock" in result.stderr.replace("socket ", "gateway at ")
+    assert "gateway at /run/one_preempt/gateway.sock" in result.stderr.replace("socket ", "gateway at ")
     assert "Permission denied" not in result.stderr
 
 
