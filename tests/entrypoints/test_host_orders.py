@@ -459,6 +459,7 @@ def test_a_long_reason_is_cut_in_the_list_and_whole_where_the_host_is_named(site
         assert "\x1b" not in listed
         assert "word399" in listed
         assert "the end" in listed
+    assert run("host", "list", "node3").stdout.splitlines()[0].strip() == "1 host"
     document = json.loads(run("host", "list", "--json").stdout)[1]["power"]
     assert document["answer"] == answer
     assert [host["id"] for host in json.loads(run("host", "list", "node3", "--json").stdout)] == [2]

@@ -70,12 +70,13 @@ def host_list(names: tuple[str, ...], config_path: Path | None, source: Path | N
     if as_json:
         write_json([document(host) | {"power": view.document(host) if view else None} for host in hosts])
         return
+    title = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
     columns: tuple[str, ...] = ("id", "name", "cluster", "state", "CPU free/all", "GiB free/all", "VMs", "")
     if view is None or not view.concerns_anybody:
-        write_table(f"{len(hosts)} hosts", columns, map(row, hosts))
+        write_table(title, columns, map(row, hosts))
     else:
         rows = ((*row(host), *view.words(host, whole=bool(names))) for host in hosts)
-        write_table(f"{len(hosts)} hosts", (*columns, "power", "why"), rows)
+        write_table(title, (*columns, "power", "why"), rows)
         for one in view.left_unpowered(snapshot.hosts.values()) if not names else ():
             click.echo(f"{printable(one.host_name, 40)} (id {one.host_id}), {utc_text(one.since_s)}: {one.reason_text}")
 
