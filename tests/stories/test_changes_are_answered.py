@@ -70,3 +70,14 @@ def test_who_is_served_as_without_lease_reads_so(tmp_path: Path) -> None:
         vm = row.submit("eva", more=FOR_AN_HOUR)
         for _ in range(2):
             assert said(row, vm).startswith("one_preempt: served as without LEASE: DURATION: user 'eva'"), row.log
+
+
+def test_who_takes_away_all_attributes_of_what_waits_on_hold_reads_that_it_stays_there(tmp_path: Path) -> None:
+    """LEASE_STATUS goes with them, and nothing starts what is on HOLD without LEASE."""
+    with front_row(tmp_path) as row:
+        vm = row.submit("eva", cpu="40", more='LEASE=[TYPE="BE-SUSPENDABLE"]')
+        assert said(row, vm).startswith("one_preempt: No host for VM")
+        row.cloud.vm_update(row.caller("eva"), vm, 'PROJECT="none"', 0)
+        assert said(row, vm) == ""
+        (told,) = row.vm(vm).user_template["LEASE_STATUS"]
+        assert told == "on hold, and without a LEASE attribute: release it, or write one again"

@@ -135,10 +135,17 @@ def _with_rank_problem(draft: PlanDraft, vm: VirtualMachine, texts: dict[str, st
 
 
 def _of_former_lease(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> dict[str, str]:
-    """What LEASE_STATUS still says of terms that count no more, for the attribute or the rule behind them is gone."""
-    if _has_status(lease) or lease.id not in draft.state.records or LEASE_STATUS not in vm.user_template:
+    """What LEASE_STATUS still says of terms that count no more, for the attribute or the rule behind them is gone.
+
+    Its owner may have taken that away together with the attribute. What is on record though no rule is for it had one.
+    """
+    record = draft.state.records.get(lease.id)
+    if record is None or _has_status(lease):
         return {}
-    return {LEASE_STATUS: _LEFT_ON_HOLD if vm.state is VmState.HOLD else ""}
+    told_before = LEASE_STATUS in vm.user_template
+    if vm.state is VmState.HOLD and (told_before or not record.rule):
+        return {LEASE_STATUS: _LEFT_ON_HOLD}
+    return {LEASE_STATUS: ""} if told_before else {}
 
 
 def _has_status(lease: Lease) -> bool:
