@@ -11,6 +11,15 @@ from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 SHOWN_VMS = 5
+_FIELDS_OF_KEY = {
+    "TYPE": ("type",),
+    "SIZE": ("size",),
+    "DURATION": ("duration_s",),
+    "START": ("start_at_s", "start_offset_s", "at_once"),
+    "DEADLINE": ("deadline_at_s",),
+    "MAX_SUSPENSIONS": ("max_suspensions",),
+    "SHUTDOWN_OK": ("shutdown_ok",),
+}
 
 
 class GangKey(Struct, frozen=True):
@@ -78,7 +87,18 @@ def _what_is_missing(key: GangKey, groups: Mapping[GangKey, list[VirtualMachine]
     other = next((other for other in namesakes if other != key), None)
     if other is None:
         return f"{text} with the same LEASE attribute"
-    return f"{text}; VM {groups[other][0].id} has this NAME too, but other terms: they must be equal"
+    return f"{text}; {why_apart(key.terms, groups[other][0].id, other.terms)}"
+
+
+def why_apart(terms: LeaseTerms, other_vm_id: int, other: LeaseTerms) -> str:
+    """Why a VM with the same NAME belongs to another lease than those that ask for `terms`."""
+    keys = [key for key, fields in _FIELDS_OF_KEY.items() if _values(terms, fields) != _values(other, fields)]
+    what = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 else "".join(keys)
+    return f"VM {other_vm_id} has this NAME too, but another {what}: they must be equal"
+
+
+def _values(terms: LeaseTerms, fields: Iterable[str]) -> tuple[object, ...]:
+    return tuple(getattr(terms, name) for name in fields)
 
 
 def _why_extra(key: GangKey, members: tuple[int, ...]) -> str:

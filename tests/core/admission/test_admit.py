@@ -329,7 +329,10 @@ def test_a_gang_that_is_not_complete_waits() -> None:
 def test_vms_with_the_same_name_and_other_terms_are_no_gang() -> None:
     admission = admitted(vm(4, GANG), vm(5, GANG | {"DURATION": "01:00:00"}))
     assert lease_of(admission, 4).state is LeaseState.INCOMPLETE
-    assert "VM 5 has this NAME too, but other terms" in lease_of(admission, 4).refusal_text
+    assert "VM 5 has this NAME too, but another DURATION: they must be equal" in lease_of(admission, 4).refusal_text
+    later = {"START": "+01:00:00", "SHUTDOWN_OK": "YES"}
+    admission = admitted(vm(4, GANG), vm(5, GANG | later))
+    assert "but another START and SHUTDOWN_OK: they" in lease_of(admission, 4).refusal_text
 
 
 def test_a_gang_that_lost_a_member_takes_no_new_one() -> None:

@@ -123,7 +123,7 @@ def test_a_running_lease_of_which_one_vm_asks_otherwise_has_not_lost_it(users: C
     other = 'LEASE=[TYPE="BE-SUSPENDABLE",NAME="pair",SIZE="2",DURATION="09:00:00"]'
     users.cloud.vm_update(users.caller("eva"), 1, other, 1)
     first, _ = listed(users, "eva")
-    assert first["problem"] == "VM 1 has this NAME too, but other terms: they must be equal"
+    assert first["problem"] == "VM 1 has this NAME too, but another DURATION: they must be equal"
 
 
 @pytest.mark.parametrize("command", [("list",), ("list", "--gantt"), ("show", "0"), ("cancel", "0", "--yes")])

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from one_preempt.core.admission.gangs import GangKey, form_gangs
+from one_preempt.core.admission.gangs import GangKey, form_gangs, why_apart
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
 from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
@@ -139,8 +139,7 @@ def _why_fewer(
     key: GangKey, vms: Sequence[VirtualMachine], formed: Iterable[tuple[GangKey, Sequence[VirtualMachine]]]
 ) -> str:
     """Those that are missing have ended, unless their owner has changed what they ask for."""
-    changed = (others[0].id for one, others in formed if one.terms.name == key.terms.name and one != key)
-    other_id = next(changed, None)
-    if other_id is not None:
-        return f"VM {other_id} has this NAME too, but other terms: they must be equal"
+    for one, others in formed:
+        if one.terms.name == key.terms.name and one != key:
+            return why_apart(key.terms, others[0].id, one.terms)
     return f"{len(vms)} of its {key.terms.size} VMs {'is' if len(vms) == 1 else 'are'} left"
