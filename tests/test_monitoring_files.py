@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RULES = ROOT / "packaging/prometheus/one_preempt.rules.yml"
 TOLD = ROOT / "tests/alerts/one_preempt.test.yml"
 DASHBOARD = ROOT / "packaging/grafana/one_preempt.json"
-OPERATE = ROOT / "docs/administrator/operate.md"
+PAGE = ROOT / "docs/administrator/metrics.md"
 COLUMNS = 24
 # What Prometheus adds to what it reads.
 OF_PROMETHEUS = {"job", "instance"}
@@ -152,8 +152,8 @@ def test_the_panels_of_the_dashboard_have_ids_of_their_own_and_do_not_overlap() 
         taken |= cells
 
 
-def test_operate_md_tells_of_each_metric_with_its_labels_and_the_words_that_are_few() -> None:
-    rows = re.findall(r"^\| (`(?:one_preempt|process)_.*?) \| ?(.*?) ?\| (.*) \|$", OPERATE.read_text(), re.MULTILINE)
+def test_metrics_md_tells_of_each_metric_with_its_labels_and_the_words_that_are_few() -> None:
+    rows = re.findall(r"^\| (`(?:one_preempt|process)_.*?) \| ?(.*?) ?\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     told = {
         name: (set(re.findall(r"`(\w+)`", labels)), meaning)
         for names, labels, meaning in rows
@@ -172,7 +172,7 @@ def test_operate_md_tells_of_each_metric_with_its_labels_and_the_words_that_are_
 
 
 def test_the_documents_name_both_files() -> None:
-    text = OPERATE.read_text()
+    text = PAGE.read_text()
     assert str(RULES.relative_to(ROOT)) in text
     assert str(DASHBOARD.relative_to(ROOT)) in text
     assert 'job="one_preempt"' in RULES.read_text()
