@@ -24,6 +24,11 @@ from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.policy_registry import PREEMPTION_POLICIES
 from one_preempt.simulation.experiments import ccpe13_table3
+from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.probes.comparison import compare
+from one_preempt.simulation.simulator.result import Interruption, RequestRecord
+from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.workload.workload import MachineSet, Workload
 from tests.papers.contended_testbed import contended_testbed
 
 ROOT = Path(__file__).parents[1]
@@ -342,6 +347,19 @@ def test_our_column_of_table_three_is_what_the_experiment_gives() -> None:
         assert cells[2] == ours
         assert float(cells[4]) == row["overhead_s"]
         assert float(cells[6]) == row["makespan_s"]
+
+
+def test_simulate_md_names_the_figures_of_the_table_and_what_a_record_has() -> None:
+    page = (ROOT / "docs/researcher/simulate.md").read_text()
+    keys = {re.sub(r"_(median|p90|p99|max)\.all$", "_mean.all", key) for key in figures_of_the_table()}
+    kept = {*RequestRecord.__struct_fields__, *Interruption.__struct_fields__}
+    assert len(keys) > 15
+    assert sorted(name for name in keys | kept if f"`{name}`" not in page) == []
+
+
+def figures_of_the_table() -> set[str]:
+    played = play(Trial(Workload(()), Site((MachineSet(1, 100, 1024),)), simulation_settings(Settings())))
+    return {row.key for row in compare([[dict.fromkeys(played.figures.flat(), 0.0)]])}
 
 
 def test_the_lines_of_python_about_simulations_play_one(capsys: pytest.CaptureFixture[str]) -> None:

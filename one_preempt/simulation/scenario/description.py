@@ -161,6 +161,8 @@ def _mistakes(scenario: Scenario) -> Iterator[str]:
         yield "workload needs either a trace or lublin99"
     if (workload.mean_vms is None) != (workload.mean_duration_s is None):
         yield "workload.mean_vms and workload.mean_duration_s go together: write both or none"
+    if workload.span_s is not None and workload.offered_load is not None:
+        yield "workload.span_s and workload.offered_load both say how dense the requests are: write one of them"
     if not scenario.site.hosts:
         yield "site.hosts names no machines"
     if (machines := sum(entry.count for entry in scenario.site.hosts)) > MOST_NODES:

@@ -239,17 +239,15 @@ def test_annotations_lie_beside_the_scenario_too(tmp_path: Path) -> None:
     assert request.deadline_at_s == 600
 
 
-def examples_of_the_document() -> list[str]:
-    """That with accounting, and behind it the one with every key."""
-    document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
-    examples = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
-    return examples
+def example_of(page: str) -> str:
+    """The scenario that a page for researchers shows."""
+    document = Path(__file__).parents[3] / "docs" / "researcher" / page
+    (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    return str(example)
 
 
 def test_the_accounting_of_a_month_is_played_on_hosts_that_a_scenario_names(tmp_path: Path) -> None:
-    example, _ = examples_of_the_document()
-    (tmp_path / "scenario.yaml").write_text(example)
+    (tmp_path / "scenario.yaml").write_text(example_of("simulate.md"))
     accounting = Path(__file__).parents[3] / "tests" / "traces" / "accounting.xml"
     (tmp_path / "month.xml").write_bytes(accounting.read_bytes())
     scenario = read_scenario(tmp_path / "scenario.yaml")
@@ -258,8 +256,7 @@ def test_the_accounting_of_a_month_is_played_on_hosts_that_a_scenario_names(tmp_
 
 
 def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
-    *_, example = examples_of_the_document()
-    (tmp_path / "scenario.yaml").write_text(example)
+    (tmp_path / "scenario.yaml").write_text(example_of("scenarios.md"))
     scenario = read_scenario(tmp_path / "scenario.yaml")
     workload = workload_of(scenario, tmp_path, scenario.seeds[0])
     assert sum(one.start is not StartKind.EXACT for one in workload.requests) == 300
@@ -276,7 +273,7 @@ def keys_of(kind: inspect.Type) -> Iterator[str]:
 
 
 def test_the_document_names_every_key_of_a_scenario() -> None:
-    *_, example = examples_of_the_document()
+    example = example_of("scenarios.md")
     keys = set(keys_of(inspect.type_info(Scenario)))
     assert {"queue", "classes", "process", "cut_overruns", "count"} <= keys
     assert sorted(key for key in keys if not re.search(rf"\b{key}:", example)) == []
@@ -316,6 +313,10 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(faults=[{"operation": "sav"}]), r"faults\[0\]\.operation: unknown word 'sav'; there are: boot, save"),
         (changed(workload={}), "either a trace or lublin99"),
         (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),
+        (
+            changed(workload={"lublin99": {"requests": 5}, "span_s": 100, "offered_load": 1}),
+            r"workload\.span_s and workload\.offered_load both say how dense",
+        ),
         (changed(policies=["moml", "MOML"]), "is written twice"),
         (changed(seeds=[]), "seeds: expected a list that is not empty"),
         (changed(leases={"types": {"BE": 1}}), "leases.types: a key: unknown word 'BE'; there are: BE-CANCELLABLE"),
