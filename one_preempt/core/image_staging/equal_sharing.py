@@ -7,8 +7,24 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil
 
+from msgspec import Struct
+
 from one_preempt.core.image_staging.link import Link
 from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
+
+
+class InEqualShares(Struct, frozen=True):
+    """A policy by which each transfer begins at an instant that is its own: `begin_ms`, looking at nothing else."""
+
+    name: str
+    description: str
+    begin_ms: Callable[[Transfer], int]
+    plans_slots: bool = False
+    keeps_deadlines: bool = False
+
+    def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
+        """Each by itself."""
+        return shared_equally(transfers, link, self.begin_ms)
 
 
 def shared_equally(

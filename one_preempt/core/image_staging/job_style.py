@@ -1,34 +1,19 @@
 """Job-style: the transfer begins when the reservation starts, as a job stages its files.
 
 A naive baseline of VW07 8.1: it looks at nothing but its own request, and transfers under way share the link equally.
+What has no start to wait for begins at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec import Struct
-
-from one_preempt.core.image_staging.equal_sharing import shared_equally
-from one_preempt.core.image_staging.link import Link
-from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
-
-
-class JobStyle(Struct, frozen=True):
-    """What has no start to wait for begins at once."""
-
-    name: str = "job-style"
-    description: str = "each begins when its reservation starts; those under way share the link"
-    plans_slots: bool = False
-    keeps_deadlines: bool = False
-
-    def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
-        """Each by itself."""
-        return shared_equally(transfers, link, _begin_ms)
+from one_preempt.core.image_staging.equal_sharing import InEqualShares
+from one_preempt.core.image_staging.transfer import Transfer
 
 
 def _begin_ms(one: Transfer) -> int:
     return one.ready_ms if one.deadline_ms is None else one.deadline_ms
 
 
-POLICY = JobStyle()
+POLICY = InEqualShares(
+    "job-style", "each begins when its reservation starts; those under way share the link", _begin_ms
+)
