@@ -9,9 +9,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import (
@@ -26,11 +24,10 @@ from one_preempt.core.model.plan import (
     Refusal,
     Victim,
 )
-from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.explanation.explain import plan_document, printable
 from one_preempt.explanation.tables import plan_tables
+from tests.core.recounted_cluster import cluster, host, waiting
 
 PREEMPTION = Preemption(
     id="p-7",
@@ -87,47 +84,10 @@ RESERVED = replace(
 )
 
 
-def a_vm(vm_id: int, name: str) -> VirtualMachine:
-    return VirtualMachine(
-        id=vm_id,
-        name=name,
-        uid=2,
-        gid=1,
-        uname="alice",
-        gname="users",
-        state=VmState.PENDING,
-        lcm_state=0,
-        resched=False,
-        submitted_at_s=0,
-        ended_at_s=0,
-        cpu_centi=100,
-        memory_mib=128,
-    )
-
-
-def a_host(host_id: int, name: str) -> Host:
-    return Host(
-        id=host_id,
-        name=name,
-        state=HostState.MONITORED,
-        cluster_id=0,
-        cluster_name="default",
-        max_cpu_centi=400,
-        cpu_usage_centi=0,
-        max_memory_kib=1024,
-        memory_usage_kib=0,
-        total_cpu_centi=400,
-        total_memory_kib=1024,
-        running_vms=0,
-        vm_ids=(),
-    )
-
-
 def a_state(*reserved: Reservation, vm_name: str = "urgent") -> ClusterState:
-    hosts = {1: a_host(1, "node01"), 2: a_host(2, "node02")}
-    snapshot = PoolSnapshot(1_000, "7.4.0", 0, RaftState.SOLO, hosts, {7: a_vm(7, vm_name)})
-    by_lease = {one.lease_id: (one,) for one in reserved}
-    return ClusterState(1_000, snapshot, host_table(hosts), {}, {}, reservations=by_lease)
+    hosts = [replace(host(number), name=f"node0{number}") for number in (1, 2)]
+    state = cluster(hosts, [replace(waiting(7), name=vm_name)])
+    return replace(state, reservations={one.lease_id: (one,) for one in reserved})
 
 
 def shown(plan: Plan, state: ClusterState | None = None) -> str:
