@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -17,12 +17,11 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.bounded_io.child_process import Children, Finished
 from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_doubts
 from one_preempt.configuration.settings import Settings
-from one_preempt.entrypoints.cli.set_up import Finding, Grade
+from one_preempt.entrypoints.cli.set_up import Finding, Grade, first_of
 from one_preempt.explanation.explain import printable
 from one_preempt.ports import CloudUnavailable
 
 SUBJECT = "images"
-NAMED = 5
 LOOKS_AT_ONCE = 8
 LONGEST_NAME = 60
 SEE = "see image_staging in docs/administrator/configure.md"
@@ -140,29 +139,25 @@ def _files(given: ImageTransferSettings, images: ImagesById) -> Iterator[Finding
             continue  # no file: its driver keeps it elsewhere, and it is never copied
         if not os.access(path, os.R_OK):
             unseen.append((image.id, path))
-    for image_id, path in unseen[:NAMED]:
-        text = f"image {image_id}: {path} cannot be read here"
-        yield Finding(SUBJECT, Grade.FAIL, text, "the daemon must run where the image datastores are, as their owner")
-    if len(unseen) > NAMED:
-        yield Finding(SUBJECT, Grade.FAIL, f"{len(unseen) - NAMED} more images cannot be read here")
+    mend = "the daemon must run where the image datastores are, as their owner"
+    texts = [f"image {image_id}: {path} cannot be read here" for image_id, path in unseen]
+    found = [Finding(SUBJECT, Grade.FAIL, text, mend) for text in texts]
+    yield from first_of(found, "more images cannot be read here")
 
 
 def _looks(carrier: Carrier, hosts: Mapping[int, str], images: ImagesById) -> Iterator[Finding]:
     names = [hosts[host_id] for host_id in sorted(hosts)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         told = list(threads.map(lambda host: _why_unseen(carrier, host, images), names))
-    silent = [(host, why) for host, why in zip(names, told, strict=True) if why]
+    silent = [_silent(host, why) for host, why in zip(names, told, strict=True) if why]
     if not silent:
         yield Finding(SUBJECT, Grade.OK, f"{len(names)} hosts show which images they hold")
-    yield from _named(silent)
+    yield from first_of(silent, "more hosts do not show what they hold")
 
 
-def _named(silent: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    for host, why in silent[:NAMED]:
-        text = f"host {printable(host, LONGEST_NAME)} does not show what it holds: {why.removeprefix(f'{host}: ')}"
-        yield Finding(SUBJECT, Grade.FAIL, text, "mend that: no image can be brought there either")
-    if len(silent) > NAMED:
-        yield Finding(SUBJECT, Grade.FAIL, f"{len(silent) - NAMED} more hosts do not show what they hold")
+def _silent(host: str, why: str) -> Finding:
+    text = f"host {printable(host, LONGEST_NAME)} does not show what it holds: {why.removeprefix(f'{host}: ')}"
+    return Finding(SUBJECT, Grade.FAIL, text, "mend that: no image can be brought there either")
 
 
 def _why_unseen(carrier: Carrier, host: str, images: ImagesById) -> str:

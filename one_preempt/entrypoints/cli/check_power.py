@@ -25,12 +25,11 @@ from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_standing import PowerAttempt
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.host_power import PowerView, method_of, power_view
-from one_preempt.entrypoints.cli.set_up import Finding, Grade
+from one_preempt.entrypoints.cli.set_up import NAMED, Finding, Grade, first_of
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 
 SUBJECT = "power"
-NAMED_HOSTS = 5
 LONGEST_NAME = 60
 _PASSWORD_PATH = f"TEMPLATE/{PASSWORD_ATTRIBUTE}"
 
@@ -95,12 +94,11 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
         yield Finding(
             "power control", Grade.OK, f"{len(asked)} of {len(switched)} hosts handed over report their power"
         )
-    for host, why in silent[:NAMED_HOSTS]:
-        # Most answers name their host first.
-        text = f"host {host}: {why.removeprefix(f'{host}: ')}"
-        yield Finding("power control", Grade.FAIL, text, "see power.control, or take it out of power.hosts")
-    if len(silent) > NAMED_HOSTS:
-        yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not report their power")
+    # Most answers name their host first.
+    texts = [f"host {host}: {why.removeprefix(f'{host}: ')}" for host, why in silent]
+    mend = "see power.control, or take it out of power.hosts"
+    found = [Finding("power control", Grade.FAIL, text, mend) for text in texts]
+    yield from first_of(found, "more hosts do not report their power")
 
 
 def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Iterator[Finding]:
@@ -116,25 +114,25 @@ def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Itera
         yield Finding(SUBJECT, Grade.WARN, text, "none of them ever sleeps: lower it, or hand over more")
     if view.paused and view.handed_over:
         yield Finding(SUBJECT, Grade.WARN, "power actions are paused: no host is switched", "one-preempt resume")
-    left_alone = [host for host in hosts.values() if view.is_left_alone(host)]
-    for host in left_alone[:NAMED_HOSTS]:
-        name = printable(host.name, LONGEST_NAME)
-        text = f"host {name}: {view.words(host)[1]}"
-        yield Finding(SUBJECT, Grade.WARN, text, f"when mended: one-preempt host on {name}")
-    if len(left_alone) > NAMED_HOSTS:
-        text = f"{len(left_alone) - NAMED_HOSTS} more hosts did not obey, and are left alone for a while"
-        yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list")
+    left_alone = [_left_alone(view, host) for host in hosts.values() if view.is_left_alone(host)]
+    more = "more hosts did not obey, and are left alone for a while"
+    yield from first_of(left_alone, more, "one-preempt host list")
+
+
+def _left_alone(view: PowerView, host: Host) -> Finding:
+    name = printable(host.name, LONGEST_NAME)
+    mend = f"when mended: one-preempt host on {name}"
+    return Finding(SUBJECT, Grade.WARN, f"host {name}: {view.words(host)[1]}", mend)
 
 
 def _left_unpowered(view: PowerView, hosts: Mapping[int, Host]) -> Iterator[Finding]:
-    deleted = view.left_unpowered(hosts.values())
-    for one in deleted[:NAMED_HOSTS]:
-        text = f"host {printable(one.host_name, LONGEST_NAME)}, {utc_text(one.since_s)}: {one.reason_text}"
-        mend = "by its controller or its button; then onehost create, or leave it: it is named for store.keep_log_days"
-        yield Finding(SUBJECT, Grade.WARN, text, mend)
-    if len(deleted) > NAMED_HOSTS:
-        text = f"{len(deleted) - NAMED_HOSTS} more hosts were deleted and may be without power"
-        yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list")
+    mend = "by its controller or its button; then onehost create, or leave it: it is named for store.keep_log_days"
+    texts = [
+        f"host {printable(one.host_name, LONGEST_NAME)}, {utc_text(one.since_s)}: {one.reason_text}"
+        for one in view.left_unpowered(hosts.values())
+    ]
+    found = [Finding(SUBJECT, Grade.WARN, text, mend) for text in texts]
+    yield from first_of(found, "more hosts were deleted and may be without power", "one-preempt host list")
 
 
 def _power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
@@ -171,8 +169,8 @@ def _misnamed(rules: PowerRules, hosts: Iterable[Host]) -> Iterator[Finding]:
 
 
 def _first_of(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED_HOSTS} more" if len(names) > NAMED_HOSTS else ""
-    return ", ".join(names[:NAMED_HOSTS]) + more
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _silent(settings: Settings, hosts: Sequence[str], transport: OnedTransport) -> list[tuple[str, str]]:

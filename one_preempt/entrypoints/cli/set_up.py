@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,7 +24,8 @@ PLACER_OPTION = "-p"
 IDLE_PLACERS = ("dummy", "one_preempt")
 MATCHMAKER = "mm_sched"
 FEDERATED = ("MASTER", "SLAVE")
-_NAMED = 3  # datastores in one finding
+NAMED = 5
+_STORES_NAMED = 3
 
 
 class Grade(StrEnum):
@@ -42,6 +43,13 @@ class Finding(Struct, frozen=True):
     grade: Grade
     text: str
     mend: str = ""
+
+
+def first_of(found: Sequence[Finding], more: str, mend: str = "") -> Iterator[Finding]:
+    """The first of many findings of one kind; of the others, how many there are, what is `more`, and their mend."""
+    yield from found[:NAMED]
+    if len(found) > NAMED:
+        yield Finding(found[0].subject, found[0].grade, f"{len(found) - NAMED} {more}", mend)
 
 
 def judge_version(version: str) -> Finding:
@@ -202,7 +210,7 @@ def judge_datastores(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Fin
                 "datastores", Grade.WARN, said, "onedatastore list; onedatastore enable; onecluster adddatastore"
             )
         elif not settings.matchmaker.accept_unmonitored_datastores and all(map(_waits_for_monitoring, stores)):
-            names = ", ".join(printable(one.name) for one in stores[:_NAMED])
+            names = ", ".join(printable(one.name) for one in stores[:_STORES_NAMED])
             said = f"{where}: system datastore {names} was never measured, so nothing is placed there"
             mend = "wait until OpenNebula has measured it, some minutes; else see oned.log and onedatastore show"
             yield Finding("datastores", Grade.WARN, said, mend)
