@@ -32,7 +32,7 @@ OUT_OF_QUEUE = frozenset({LeaseState.INCOMPLETE, LeaseState.REFUSED, LeaseState.
 _STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
 
 
-class Surroundings(Struct, frozen=True):
+class Circumstances(Struct, frozen=True):
     """What concerns all leases: `resting` VMs are suspended in place, for `preemptors` room is being made.
 
     `victims` are the leases that were chosen to leave for them, and have not left yet.
@@ -90,14 +90,14 @@ def keeps_reservations(lease: Lease) -> bool:
     return (lease.verdict is Verdict.ACCEPTED and not lease.is_served) or is_return_promised(lease)
 
 
-def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
+def lease_room(circumstances: Circumstances, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
     """What one lease has and is promised; nothing of it where its end is not known and it gives way to nobody."""
-    state, policies = surroundings.state, surroundings.policies
+    state, policies = circumstances.state, circumstances.policies
     if reserved and not keeps_reservations(lease):
         reserved = tuple(one for one in reserved if not one.firm)
     if reserved and lease.state in OUT_OF_QUEUE:
         reserved = tuple(one for one in reserved if one.firm)
-    is_preemptor = lease.id in surroundings.preemptors
+    is_preemptor = lease.id in circumstances.preemptors
     leaves = lease.state is LeaseState.LEAVING
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor or leaves):
         return NO_ROOM
@@ -105,23 +105,23 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     if is_waiting and not (reserved or is_preemptor):
         return NO_ROOM
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    index, resting = state.hosts.index_by_id, surroundings.resting
+    index, resting = state.hosts.index_by_id, circumstances.resting
     on_hosts = [] if is_waiting else [vm for vm in vms if vm.host_id in index and vm.id not in resting]
     rows: list[int] = []
-    firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
+    firm_rows, firmly_more = _given_back_resting(circumstances, lease, vms)
     amounts = amounts_of(on_hosts)
     known: list[Stay] = []
     lasts, until_s = are_on_shared_storage(state.snapshot, vms), None
     if on_hosts:
         # A victim's room is its preemptor's already, whoever else may not be suspended; one that failed stays there.
-        is_victim = lease.id in surroundings.victims and lease.state is not LeaseState.FAILED
+        is_victim = lease.id in circumstances.victims and lease.state is not LeaseState.FAILED
         gives_way = is_victim or ways_out(state, policies, lease) is not None
         runs_from_s = lease.run_began_at_s
         if runs_from_s is None:
-            runs_from_s = _runs_from_s(surroundings, lease, on_hosts)
+            runs_from_s = _runs_from_s(circumstances, lease, on_hosts)
             until_s = runs_from_s + 1
         running, lasts_on = _running_stay(
-            surroundings, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
+            circumstances, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
         )
         lasts = lasts and lasts_on
         if running.end_s is not None:
@@ -130,23 +130,23 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         if gives_way or (running.end_s is not None and running.firm):
             firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
     elif is_preemptor:
-        known += _arriving_stays(surroundings, lease, vms, reserved)
+        known += _arriving_stays(circumstances, lease, vms, reserved)
     if reserved:
         known += _reserved_stays(state, lease, vms, reserved, known)
     return LeaseRoom(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts, until_s)
 
 
 def _given_back_resting(
-    surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]
+    circumstances: Circumstances, lease: Lease, vms: Sequence[VirtualMachine]
 ) -> tuple[tuple[int, ...], tuple[Amounts, ...]]:
     """What rests on its host takes no room until it returns, and gives way to what is firm as it would while it ran.
 
     The queue does not count on its room: oned's books keep everybody out that is not its preemptor.
     """
-    resting = [vm for vm in vms if vm.id in surroundings.resting] if surroundings.resting else []
+    resting = [vm for vm in vms if vm.id in circumstances.resting] if circumstances.resting else []
     if not resting or is_guarded(lease) or lease.promised_deadline_at_s is not None:
         return (), ()
-    index = surroundings.state.hosts.index_by_id
+    index = circumstances.state.hosts.index_by_id
     there = [vm for vm in resting if vm.history[-1].host_id in index]
     return tuple(index[vm.history[-1].host_id] for vm in there), amounts_of(there)
 
@@ -172,7 +172,7 @@ def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
 
 
 def _running_stay(
-    surroundings: Surroundings,
+    circumstances: Circumstances,
     lease: Lease,
     vms: list[VirtualMachine],
     runs_from_s: int,
@@ -186,7 +186,7 @@ def _running_stay(
     What outlives its time, and nobody knows for how long, is expected to end any second, by the queue; nothing firm is
     promised in its place.
     """
-    state = surroundings.state
+    state = circumstances.state
     now_s = state.now_s
     began_at_s = _came_at_s(vms)
     end_at_s = lease.expected_end_at_s
@@ -194,14 +194,14 @@ def _running_stay(
         end_at_s = runs_from_s + lease.foreseen_s
     if lease.state in _STUCK:
         end_at_s = None
-    leaves, is_victim = lease.state is LeaseState.LEAVING, lease.id in surroundings.victims
+    leaves, is_victim = lease.state is LeaseState.LEAVING, lease.id in circumstances.victims
     leaving_s = None
     if leaves and not is_victim:
-        leaving_s = leaving_until_s(state, surroundings.policies, surroundings.rates, vms)
+        leaving_s = leaving_until_s(state, circumstances.policies, circumstances.rates, vms)
         end_at_s = end_at_s if leaving_s is None else leaving_s
     has_outlived, is_endless = end_at_s is not None and end_at_s <= now_s, False
     if has_outlived:
-        until_s = overrun_until_s(state, surroundings.policies, surroundings.rates, lease, vms)
+        until_s = overrun_until_s(state, circumstances.policies, circumstances.rates, lease, vms)
         end_at_s, is_endless = until_s or now_s + 1, until_s is None
     else:
         leaves = leaves or is_victim
@@ -217,14 +217,14 @@ def _came_at_s(vms: Sequence[VirtualMachine]) -> int:
     return max([vm.history[-1].start_at_s for vm in vms])
 
 
-def _runs_from_s(surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
+def _runs_from_s(circumstances: Circumstances, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
     """When what is on its hosts runs: after all the time that a start takes. What takes longer takes twice as long.
 
     Else twice that, and so on: it is not said anew in every cycle, and whoever waits behind it is not told so.
     """
-    came_at_s, now_s = _came_at_s(vms), surroundings.state.now_s
-    policies = surroundings.policies
-    takes_s = start_s(vms, surroundings.rates, policies.time.exclusion)
+    came_at_s, now_s = _came_at_s(vms), circumstances.state.now_s
+    policies = circumstances.policies
+    takes_s = start_s(vms, circumstances.rates, policies.time.exclusion)
     if policies.images is not None:
         takes_s += _copies_s(policies.images, lease, vms)
     while came_at_s + takes_s < now_s:
@@ -257,11 +257,11 @@ def promised_from_s(lease: Lease, reserved: Sequence[Reservation]) -> int:
 
 
 def _arriving_stays(
-    surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine], reserved: Sequence[Reservation]
+    circumstances: Circumstances, lease: Lease, vms: Sequence[VirtualMachine], reserved: Sequence[Reservation]
 ) -> list[Stay]:
     """Room is being made for it: nobody else is to count on that room until it is done, which begins once all left."""
-    state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
-    preemption = surroundings.preemptors[lease.id]
+    state, policies, rates = circumstances.state, circumstances.policies, circumstances.rates
+    preemption = circumstances.preemptors[lease.id]
     by_id = {vm.id: vm for vm in vms}
     coming = [(one, by_id[one.vm_id]) for one in preemption.placements if one.vm_id in by_id]
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):

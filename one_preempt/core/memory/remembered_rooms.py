@@ -18,7 +18,7 @@ from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.reservation import Reservation
-from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
+from one_preempt.core.observed_room import NO_ROOM, Circumstances, LeaseRoom, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.victims import has_left, shared_free_mib
@@ -76,8 +76,8 @@ class RememberedRooms:
         last observation. What is handed out holds until the next one.
         """
         preemptors, victims = _making_room(state) if state.preemptions else ({}, frozenset())
-        surroundings = Surroundings(state, policies, rates, resting, preemptors, victims)
-        anew = self._begin(surroundings)
+        circumstances = Circumstances(state, policies, rates, resting, preemptors, victims)
+        anew = self._begin(circumstances)
         # Of these more is said than they themselves, their reservations and the time tell.
         preempting = {*preemptors, *victims}
         if resting:
@@ -91,7 +91,7 @@ class RememberedRooms:
             if lease is None:
                 self._forget(lease_id)
             else:
-                self._look_at(surroundings, lease, state.reservations.get(lease_id, NOTHING))
+                self._look_at(circumstances, lease, state.reservations.get(lease_id, NOTHING))
         if self._reserved != state.reservations:
             self._reserved = dict(state.reservations)
         self._count_up(state.hosts)
@@ -106,15 +106,15 @@ class RememberedRooms:
             changed=None if anew else frozenset(concerned),
         )
 
-    def _begin(self, surroundings: Surroundings) -> bool:
+    def _begin(self, circumstances: Circumstances) -> bool:
         """Forget everything where what concerns all leases has changed."""
-        state = surroundings.state
-        under = (state.hosts.index_by_id, surroundings.policies)
+        state = circumstances.state
+        under = (state.hosts.index_by_id, circumstances.policies)
         lasting = state.paused == self._paused and state.now_s >= self._now_s
         accepting, self._now_s = state.hosts.accepts_vms, state.now_s
         if (
             lasting
-            and (surroundings.rates is self._rates or surroundings.rates == self._rates)
+            and (circumstances.rates is self._rates or circumstances.rates == self._rates)
             and len(self._under) == len(under)
             and all(map(_is, under, self._under))
             and self._have_room_as_before(state.snapshot.datastores)
@@ -122,7 +122,7 @@ class RememberedRooms:
         ):
             return False
         self._under, self._datastores = under, state.snapshot.datastores
-        self._rates = surroundings.rates
+        self._rates = circumstances.rates
         self._forget_all(np.zeros((len(state.hosts.ids), 2), dtype=np.int64))
         self._paused, self._accepting = state.paused, accepting
         host_ids = tuple(state.hosts.ids.tolist())
@@ -172,15 +172,15 @@ class RememberedRooms:
             self._stays.pop(lease_id, None)
             self._count(np.subtract, np.add, known)
 
-    def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
-        room = lease_room(surroundings, lease, reserved)
+    def _look_at(self, circumstances: Circumstances, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
+        room = lease_room(circumstances, lease, reserved)
         if room is NO_ROOM and not reserved:
             # As of most that wait: nothing is to be said of it until it has changed.
             self._forget(lease.id)
             return
-        vms = surroundings.state.snapshot.vms
+        vms = circumstances.state.snapshot.vms
         self._largest_mib = max(self._largest_mib, *[vms[vm_id].memory_mib for vm_id in lease.vm_ids], 0)
-        until_s = _good_until_s(surroundings.state, room, reserved)
+        until_s = _good_until_s(circumstances.state, room, reserved)
         self._due_s = min(self._due_s, until_s)
         if room.stays:
             self._stays[lease.id] = room.stays

@@ -33,10 +33,10 @@ def another_host(
         return placed if isinstance(placed, Unplaced) else (placed,)
 
     with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        return placed_beside(draft, lease, [vm], known_end_s(draft, lease), place)
+        return placed_beside(draft, lease, [vm], _runs_until_s(draft, lease), place)
 
 
-def known_end_s(draft: PlanDraft, lease: Lease) -> int | None:
+def _runs_until_s(draft: PlanDraft, lease: Lease) -> int | None:
     """When a lease that runs is expected to end; None where nobody knows, as of what outlives its DURATION."""
     end_s = lease.expected_end_at_s
     return None if end_s is not None and end_s <= draft.state.now_s else end_s
@@ -45,5 +45,5 @@ def known_end_s(draft: PlanDraft, lease: Lease) -> int | None:
 def hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
     """Whoever is placed after it finds it on its new host for as long as it may run, and on its old one."""
     rows, firm = rows_of(draft, [placement]), not draft.gives_way(lease)
-    there = stay_at(lease, [vm], rows, draft.state.now_s, known_end_s(draft, lease), firm=firm)
+    there = stay_at(lease, [vm], rows, draft.state.now_s, _runs_until_s(draft, lease), firm=firm)
     draft.timeline.hold_beside(there)
