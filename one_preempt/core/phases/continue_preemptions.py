@@ -98,7 +98,11 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption, lent: IntArray)
 
 def _has_begun(draft: PlanDraft, preemption: Preemption) -> bool:
     """Some victim was told to leave, or leaves, and is not only being warned or waiting for its turn."""
-    return any(is_under_way(draft, preemption, one) or _is_leaving(draft, one) for one in preemption.victims)
+    return any(_begins(draft, preemption, one) for one in preemption.victims)
+
+
+def _begins(draft: PlanDraft, preemption: Preemption, victim: Victim) -> bool:
+    return is_under_way(draft, preemption, victim) or _is_leaving(draft, victim)
 
 
 def _is_leaving(draft: PlanDraft, victim: Victim) -> bool:
@@ -109,17 +113,18 @@ def _is_leaving(draft: PlanDraft, victim: Victim) -> bool:
 def _starts_elsewhere(
     draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim], lent: IntArray
 ) -> bool:
-    """Nobody has to leave any more, and nobody was told to yet, or all are seen to; it starts where there is room now.
+    """Nobody has to leave any more, and whoever was told to is seen to; it starts where there is room now.
 
     Of a gang that leaves nobody is left behind.
     """
     vms = [draft.state.snapshot.vms[placement.vm_id] for placement in preemption.placements]
-    has_begun = _has_begun(draft, preemption)
-    if has_begun and not all(_is_leaving(draft, victim) for victim in outstanding):
+    begun = {one.lease_id for one in preemption.victims if _begins(draft, preemption, one)}
+    following = [victim for victim in outstanding if victim.lease_id in begun]
+    if not all(_is_leaving(draft, victim) for victim in following):
         return False
     if not all(vm.may_be_deployed for vm in vms) or hindrance_of(draft, lease, vms) is not None:
         return False
-    meanwhile = "those who leave for it are still there" if has_begun else "nobody has been told to leave yet"
+    meanwhile = "those who leave for it are still there" if begun else "nobody has been told to leave yet"
     with draft.room.beside(-lent):
         # Nothing is lent to it any more once its preemption is over.
         placed = placed_anywhere(draft, lease, vms, outstanding)
