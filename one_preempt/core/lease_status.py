@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -47,6 +48,14 @@ def served_status(kind: str, *, is_longer: bool) -> str:
     """What the owner reads of a lease that stands still and has had its DURATION, or had until that was made longer."""
     over = _WAS_SERVED if is_longer else _IS_SERVED
     return f"{over}: resume it to have it scheduled again ({kind})"
+
+
+def started_in_part(vms: Iterable[VirtualMachine], rest: str) -> str:
+    """What the owner of a lease reads of which somebody's hand put some VMs on hosts; `rest`: what the others do."""
+    are_there = [vm.host_id is not None for vm in vms]
+    if sum(are_there) == 1:
+        return f"1 of its {len(are_there)} VMs has started; the rest {rest}"
+    return f"{sum(are_there)} of its {len(are_there)} VMs have started; the rest {rest}"
 
 
 def preemptor_in_status(vm: VirtualMachine) -> int | None:

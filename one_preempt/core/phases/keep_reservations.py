@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_status import started_in_part
 from one_preempt.core.matching import reasons
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Reason
@@ -86,7 +87,9 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
     now_s = draft.state.now_s
     if draft.is_accepted(lease) and (lease.terms.start_at_s or 0) > now_s:
         # Those were deployed by somebody's hand, which is no reason to start the others before their time.
-        draft.wake_by(lease.terms.start_at_s or 0)
+        _await_start(draft, lease)
+        starts = f"starts at {utc_text(lease.terms.start_at_s or 0)}"
+        draft.statuses[lease.id] = started_in_part(draft.members(lease), starts)
         return
     stays = without_the_rest(draft.timeline.stays.get(lease.id, ()))
     end_at_s = stays[0].end_s if stays else expected_end_s(draft, lease, vms, now_s)

@@ -19,6 +19,7 @@ from one_preempt.core.lease_status import (
     preempted_status,
     says_served,
     served_status,
+    started_in_part,
     terminated_status,
 )
 from one_preempt.core.matching.reasons import AFFINITY, CAPACITY, DEVICES, NUMA, TOO_SMALL
@@ -63,6 +64,7 @@ _TEXTS_OF_ONE = {
         (VmPhase.FAILED,),
     ),
 }
+_ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.STARTING, LeaseState.PAUSED_BY_OWNER})
 _LEFT_ON_HOLD = "on hold, and without a LEASE attribute: release it, or write one again"
 
 
@@ -166,8 +168,10 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
         return waiting
-    if lease.state in (LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER) and told:
+    if lease.state in _ON_HOSTS and told:
         return told
+    if lease.state is LeaseState.STARTING and wait is not None:
+        return started_in_part(draft.members(lease), f"waits: {wait.text}")
     if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):
         return served_status(lease.terms.type, is_longer=not lease.is_served)
     if _is_being_sent_out(draft, lease):

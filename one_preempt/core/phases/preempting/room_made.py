@@ -137,6 +137,8 @@ def _on_its_own_hosts(draft: PlanDraft, wanted: RoomWanted) -> RoomWanted | None
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     """What forbids preempting for this lease now, whoever the victims would be."""
+    if lease.state is LeaseState.STARTING:
+        return Reason("returns", "does not fit; a lease of which some VMs have started takes no room from others")
     if lease.state is not LeaseState.WAITING:
         return Reason("returns", "does not fit; a lease that returns takes no room from others")
     if draft.state.paused:
