@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, why_not_written
 
 VERSION = 1
 MAX_BYTES = 16 << 20
@@ -40,7 +40,7 @@ class HeldCapacityFile:
             _write(self._path, wanted)
         except OSError as error:
             raise HeldCapacityError(
-                f"cannot write {self._path}: {error.strerror}; see store.held_capacity_file"
+                f"cannot write {self._path}: {why_not_written(error)}; see store.held_capacity_file"
             ) from error
         self._written = wanted
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from one_preempt.configuration.settings import LogSettings
 from one_preempt.entrypoints import journal
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, why_not_written
 
 LOGGER = logging.getLogger("one_preempt")
 LINE = "%(asctime)s %(levelname)s %(message)s"
@@ -65,7 +65,7 @@ def log_to(log: LogSettings) -> None:
         file = FileLog(log.file, encoding="utf-8", errors="backslashreplace") if log.file else None
         handler = file or StandardErrorLog()
     except OSError as error:
-        raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
+        raise OnePreemptError(f"cannot write the log {log.file}: {why_not_written(error)}; see log.file") from error
     handler.setFormatter(logging.Formatter(LINE) if file else _formatter_of_standard_error())
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(log.level.upper())

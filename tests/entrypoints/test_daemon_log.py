@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
+from one_preempt.adapters.daemon_socket.line_socket import LineSocket
+from one_preempt.adapters.held_capacity import HeldCapacityFile
 from one_preempt.configuration.settings import LogSettings
+from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.entrypoints.daemon_log import LOGGER, log_to
+from one_preempt.errors import OnePreemptError
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +85,27 @@ def test_the_journal_dates_lines_itself(file: str | None, tmp_path: Path, monkey
         log_to(LogSettings(file=file))
         LOGGER.warning("VM 7 waits")
     assert (tmp_path / "stderr").read_text().startswith("<4>WARNING VM 7 waits")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: log_to(LogSettings(file=str(path))),
+        lambda path: LineSocket(lambda line, uid: {}, 0o600, "socket.path", 1.0, 1).listening(path).__enter__(),
+        lambda path: HeldCapacityFile(path).replace([HeldRoom(1, 1, 1, 1, 1)]),
+    ],
+    ids=["log", "socket", "held capacity"],
+)
+def test_who_is_shut_in_by_systemd_reads_how_to_open_a_folder(
+    write: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_named: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for opener in ("builtins.open", "os.open", "socket.socket.bind"):
+        monkeypatch.setattr(opener, refuse)
+    with pytest.raises(OnePreemptError, match=r"Read-only file system; .*ReadWritePaths.*; see \w+\.\w+$"):
+        write(tmp_path / "outside")
 
 
 def test_why_a_service_does_not_start_is_an_error_in_the_journal(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from one_preempt.adapters.daemon_socket.client import read_line
 from one_preempt.bounded_io.few_clients import FairShare, FewClients
-from one_preempt.errors import OnePreemptError
+from one_preempt.errors import OnePreemptError, why_not_written
 
 MAX_CLIENTS = 16
 # Hooks ring all at once: who waits here is answered, or refused in words, a moment later.
@@ -129,7 +129,7 @@ def _listener(path: Path, mode: int, key: str) -> socket.socket:
         listener.listen(MAX_WAITING)
     except OSError as error:
         listener.close()
-        raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}; see {key}") from None
+        raise SocketUnavailable(f"no socket at {path}: {why_not_written(error)}; see {key}") from None
     except OnePreemptError:
         listener.close()
         raise
