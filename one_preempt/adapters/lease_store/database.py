@@ -55,6 +55,7 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
     if is_sqlite(url):
         _prepare_sqlite(engine, busy_timeout_s)
     else:
+        _prepare_server(engine)
         _tell_wrong_parameters(engine, named(url, purpose))
         logging.getLogger("psycopg").addHandler(_UNHEARD)
     return engine
@@ -72,9 +73,16 @@ def _how_to_get_a_driver(url: URL) -> str:
 
 def reading_engine(engine: Engine) -> Engine:
     """The same database for transactions that only look, each seeing one state of it."""
-    if engine.dialect.name == "sqlite":
-        return engine.execution_options(**{_READING: True})
-    return engine.execution_options(isolation_level="REPEATABLE READ")
+    return engine.execution_options(**{_READING: True})
+
+
+def _prepare_server(engine: Engine) -> None:
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # As a statement, not as an option of the connection: of one that the server has dropped, SQLAlchemy would hand
+        # on what the driver of MariaDB raises at that, which nobody here knows.
+        if connection.get_execution_options().get(_READING, False):
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 def _tell_wrong_parameters(engine: Engine, database: NamedDatabase) -> None:

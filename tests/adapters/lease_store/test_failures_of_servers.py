@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 
 from one_preempt.adapters.lease_store import database as databases
-from one_preempt.adapters.lease_store.database import open_engine
+from one_preempt.adapters.lease_store.database import open_engine, reading_engine
 from one_preempt.adapters.lease_store.database_failures import failures_in_words
 from one_preempt.adapters.lease_store.named_database import (
     GATEWAY_LEDGER,
@@ -75,3 +75,11 @@ def test_what_psycopg_logs_beside_its_exceptions_is_not_printed(monkeypatch: pyt
     for _ in range(2):
         open_engine(parsed_url(URL), 0)
     assert [type(handler) for handler in psycopg.handlers] == [logging.NullHandler]
+
+
+def test_a_server_that_is_gone_when_a_reading_begins_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What a reading begins with is a statement of its own, and SQLite takes no such one.
+    monkeypatch.setattr(databases, "create_engine", lambda _url: create_engine("sqlite://"))
+    engine = reading_engine(open_engine(parsed_url(URL), 0))
+    with pytest.raises(LeaseStoreError, match="syntax error"), failures_in_words(NamedDatabase(URL)), engine.begin():
+        pass

@@ -127,6 +127,30 @@ def test_a_lock_that_the_server_dropped_is_taken_anew_by_the_cycle_after(
         open_on_server().acquire_writer()
 
 
+def drop_all_others(connection: Connection) -> None:
+    """End every other connection to this database, as a restart of the server does."""
+    if connection.dialect.name == "postgresql":
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        connection.execute(text(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {others}"))
+        return
+    others = "db = DATABASE() AND id <> CONNECTION_ID()"
+    for other in connection.execute(text(f"SELECT id FROM information_schema.processlist WHERE {others}")).scalars():
+        connection.execute(text(f"KILL {other}"))
+
+
+def test_reading_over_a_connection_that_the_server_dropped_fails_once_in_words(
+    open_on_server: Callable[[], SqlLeaseStore], connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_on_server()
+    store.load(NOW_S)
+    drop_all_others(connection)
+    with pytest.raises(LeaseStoreError) as caught:
+        store.load(NOW_S)
+    assert "\n" not in str(caught.value)
+    assert not caplog.records
+    assert not store.load(NOW_S).leases
+
+
 def test_the_lock_of_another_database_of_the_server_is_another_one(
     open_on_server: Callable[[], SqlLeaseStore], server_url: str, connection: Connection
 ) -> None:
