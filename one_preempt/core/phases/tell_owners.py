@@ -110,12 +110,18 @@ def _in_turn(draft: PlanDraft) -> list[Lease]:
 def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     """The texts that the lease's VMs should show now; "" means none."""
     wait = draft.waits.get(lease.id)
-    texts = {SCHED_MESSAGE: OUR_MARK + wait.text if wait is not None else ""}
+    waits = wait.text if wait is not None else ""
+    texts = {}
+    if _has_status(lease):
+        if lease.id not in draft.starting:
+            texts[LEASE_STATUS] = _status(draft, lease)
+    elif not waits and lease.state is LeaseState.WAITING and lease.id not in draft.starting:
+        # Room is being made for it, which others read in LEASE_STATUS.
+        waits = draft.statuses.get(lease.id, "")
     if lease.objection:
         # First, for its owner looks for it after a change; why it waits stands in LEASE_STATUS as well.
-        texts[SCHED_MESSAGE] = f"{OUR_MARK}{lease.objection}" + (f". {wait.text}" if wait is not None else "")
-    if _has_status(lease) and lease.id not in draft.starting:
-        texts[LEASE_STATUS] = _status(draft, lease)
+        waits = f"{lease.objection}. {waits}" if waits else lease.objection
+    texts[SCHED_MESSAGE] = OUR_MARK + waits if waits else ""
     return {name: plain_words(text, LENGTH) for name, text in texts.items()}
 
 
