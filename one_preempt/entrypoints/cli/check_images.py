@@ -24,7 +24,7 @@ from one_preempt.ports import CloudUnavailable
 SUBJECT = "images"
 LOOKS_AT_ONCE = 8
 LONGEST_NAME = 60
-SEE = "see image_staging in docs/administrator/configure.md"
+SEE = "see docs/administrator/configure-images.md"
 FIRST_WITH_CACHES = (7, 0, 1)
 
 

@@ -39,7 +39,7 @@ def judge_power(settings: Settings) -> Finding:
     power = settings.power
     doubts = power_doubts(power)
     if doubts:
-        return Finding(SUBJECT, Grade.WARN, "; ".join(doubts), "see power in docs/administrator/configure.md")
+        return Finding(SUBJECT, Grade.WARN, "; ".join(doubts), "see docs/administrator/configure-power.md")
     if power.mode == "enforce":
         return Finding(SUBJECT, Grade.OK, f"hosts are switched by the policy {power.policy}")
     if power.mode == "advise" and power.hosts:
