@@ -176,19 +176,23 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return waiting
     if lease.state in _ON_HOSTS and told:
         return told
-    if lease.state is LeaseState.STARTING and wait is not None:
-        return started_in_part(draft.members(lease), f"waits: {wait.text}")
     if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):
         return served_status(lease.terms.type, is_longer=not lease.is_served)
     if _is_being_sent_out(draft, lease):
         return _why_it_leaves(draft, lease)
+    if lease.state is LeaseState.STARTING and wait is not None:
+        return started_in_part(draft.members(lease), f"waits: {wait.text}")
+    return f"{_how_it_stands(draft, lease)} ({lease.terms.type})"
+
+
+def _how_it_stands(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
-        return f"OpenNebula cannot tell whether it runs ({lease.terms.type})"
+        return "OpenNebula cannot tell whether it runs"
     if lease.state is LeaseState.RUNNING and has_overrun(lease, draft.state.now_s):
-        return f"running, though its DURATION is over ({lease.terms.type})"
+        return "running, though its DURATION is over"
     if lease.state in _TEXTS_OF_ONE and len(lease.vm_ids) > 1:
-        return f"{_whom_to_see_to(draft, lease)} ({lease.terms.type})"
-    return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
+        return _whom_to_see_to(draft, lease)
+    return _STATE_TEXTS.get(lease.state, lease.state)
 
 
 def _why_it_leaves(draft: PlanDraft, lease: Lease) -> str:
