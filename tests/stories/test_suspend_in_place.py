@@ -17,6 +17,7 @@ import pytest
 
 from one_preempt.composition import open_store
 from one_preempt.configuration.settings import Settings, StoreSettings
+from one_preempt.core.lease_status import in_place_status
 from one_preempt.core.model.written_time import utc_text
 from tests.stories.killed_daemon import (
     NEVER,
@@ -184,7 +185,8 @@ def _comes_back(world: World, victim: int, cycles: int = 8) -> None:
 def test_its_owner_reads_why_and_can_do_nothing_meanwhile(world: World) -> None:
     victim, request = _at_rest(world)
     status = world.vm(victim).findtext("USER_TEMPLATE/LEASE_STATUS", "")
-    assert f"suspended in place for lease {request}" in status
+    # Written once: before it was saved, and not again meanwhile.
+    assert status == in_place_status(request)
     for action in ("resume", "terminate", "stop"):
         assert not world.action("eva", action, victim)
     assert not world.emulator.call("eva", "one.vm.unlock", victim)[0]

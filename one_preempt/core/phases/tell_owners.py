@@ -169,7 +169,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     wait = draft.waits.get(lease.id)
     waiting = told or (wait.text if wait is not None else "Waits for room.")
     if not draft.in_place.vm_ids.isdisjoint(lease.vm_ids):
-        return f"{in_place_status(lease.preempted_by)}. {wait.text if wait is not None else ''}".rstrip()
+        return in_place_status(lease.preempted_by) + (f". {wait.text}" if wait is not None else "")
     if lease.state is LeaseState.PREEMPTED:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
