@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 LEASE_STATUS = "LEASE_STATUS"
+NOT_RESERVED = "not reserved, and waits in the queue instead"
 _LEAVES = "leaving its hosts to make room"
 _PREEMPTED_BY = re.compile(r"(?:preempted by|suspended in place for) lease ([0-9]{1,18})\b")
 _IS_SERVED = "its DURATION is over, and it does not run"
@@ -19,6 +20,11 @@ _IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     """What the owner of a preempted lease reads."""
     return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait[:1].upper()}{wait[1:]}"
+
+
+def converted_status(wait: str) -> str:
+    """What the owner reads of a lease that waits as any other, for its START or DEADLINE was not granted."""
+    return f"{NOT_RESERVED}: {wait}"
 
 
 def kept_out_status(preemptor_lease_id: int | None) -> str:

@@ -13,6 +13,7 @@ import re
 
 from one_preempt.core.lease_status import (
     LEASE_STATUS,
+    converted_status,
     in_place_status,
     kept_out_status,
     leaving_status,
@@ -118,9 +119,11 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     elif not waits and lease.state is LeaseState.WAITING and lease.id not in draft.starting:
         # Room is being made for it, which others read in LEASE_STATUS.
         waits = draft.statuses.get(lease.id, "")
-    if lease.objection:
+    is_turned_down = lease.verdict is Verdict.CONVERTED and lease.state is LeaseState.WAITING
+    objection = lease.objection or (lease.verdict_text if is_turned_down else "")
+    if objection:
         # First, for its owner looks for it after a change; why it waits stands in LEASE_STATUS as well.
-        waits = f"{lease.objection}. {waits}" if waits else lease.objection
+        waits = f"{objection}. {waits}" if waits else objection
     texts[SCHED_MESSAGE] = OUR_MARK + waits if waits else ""
     return {name: plain_words(text, LENGTH) for name, text in texts.items()}
 
@@ -173,7 +176,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.PREEMPTED:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
-        return waiting
+        return converted_status(waiting) if lease.verdict is Verdict.CONVERTED else waiting
     if lease.state in _ON_HOSTS and told:
         return told
     if lease.state is LeaseState.PAUSED_BY_OWNER and (lease.is_served or any(map(says_served, draft.members(lease)))):

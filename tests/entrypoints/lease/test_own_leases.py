@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount
 from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.core.lease_status import converted_status
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -118,6 +119,16 @@ def test_what_was_refused_is_marked_and_has_no_stay() -> None:
         Bar("0", NOW_S, NOW_S + 1, BarKind.REFUSED),
         Bar("1", NOW_S, NOW_S + 1, BarKind.REFUSED),
     ]
+
+
+def test_what_waits_in_the_queue_instead_is_not_drawn_at_its_start() -> None:
+    asking = vm(7, {"TYPE": "BE-SUSPENDABLE", "DURATION": "00:30:00", "START": utc_text(NOW_S + 600)})
+    status = converted_status("No host for VM 7.")
+    told_so = replace(asking, user_template={**asking.user_template, "LEASE_STATUS": (status,)})
+    assert [bar.kind for bar in own_bars(own_leases([told_so]), NOW_S)] == [BarKind.WAITING]
+    asked = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, duration_s=1800, start_at_s=NOW_S + 600)
+    on_record = record(7, terms=asked, verdict=Verdict.CONVERTED)
+    assert [bar.kind for bar in recorded_bars([on_record], {}, NOW_S)] == [BarKind.WAITING]
 
 
 def test_what_the_scheduler_says_of_a_start_is_understood(tmp_path: Path) -> None:

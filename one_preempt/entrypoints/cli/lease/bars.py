@@ -39,8 +39,8 @@ def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
         elif lease.promise is not None:
             yield from _waiting(label, terms, lease.promise.start_at_s, now_s, firm=lease.promise.firm)
         else:
-            start_at_s = _start_asked_for_s(lease, terms)
-            yield from _waiting(label, terms, start_at_s if lease.waits else None, now_s)
+            waits_for_start = lease.waits and not lease.is_turned_down
+            yield from _waiting(label, terms, _start_asked_for_s(lease, terms) if waits_for_start else None, now_s)
         yield from _deadline(label, terms)
 
 
@@ -60,7 +60,8 @@ def recorded_bars(
         elif promised:
             yield Bar(label, now_s, max(promised[0].start_at_s, now_s + 1), BarKind.WAITING)
         else:
-            yield from _waiting(label, terms, None if record.preempted_by is not None else terms.start_at_s, now_s)
+            in_queue = record.preempted_by is not None or record.verdict is Verdict.CONVERTED
+            yield from _waiting(label, terms, None if in_queue else terms.start_at_s, now_s)
         for stay in promised:
             yield Bar(label, stay.start_at_s, stay.end_at_s, BarKind.RESERVED if stay.firm else BarKind.EXPECTED)
         yield from _deadline(label, terms)

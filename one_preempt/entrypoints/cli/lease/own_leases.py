@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs, why_apart
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
-from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status, says_in_place
+from one_preempt.core.lease_status import LEASE_STATUS, NOT_RESERVED, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -68,6 +68,11 @@ class OwnLease(Struct, frozen=True):
                     start_at_s = int(datetime.fromisoformat(found[1]).timestamp())
                     return Promise(start_at_s, text.startswith(_RESERVED))
         return None
+
+    @property
+    def is_turned_down(self) -> bool:
+        """By its LEASE_STATUS it waits in the queue, and not for the START or DEADLINE that it asks for."""
+        return any(text.startswith(NOT_RESERVED) for text in self.statuses)
 
     @property
     def waits(self) -> bool:
