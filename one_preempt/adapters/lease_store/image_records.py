@@ -10,7 +10,7 @@ from sqlalchemy import Row, delete, insert, select
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store.ledger_writes import delete_rows, replace
-from one_preempt.adapters.lease_store.rows import UnreadableRow, word
+from one_preempt.adapters.lease_store.rows import ids_of, word
 from one_preempt.adapters.lease_store.tables import held_images, image_transfers
 from one_preempt.core.model.image_transfer import (
     HeldImage,
@@ -23,7 +23,6 @@ from one_preempt.core.model.image_transfer import (
 
 _ORDER = ImageOrder.__struct_fields__
 _RECORD = tuple(name for name in TransferRecord.__struct_fields__ if name != "order")
-_LEASE_IDS = msgspec.json.Decoder(tuple[int, ...])
 # What every cycle asks is put into SQL once.
 _TRANSFERS = select(image_transfers).order_by(image_transfers.c.id)
 _HELD = select(held_images).order_by(held_images.c.host_id, held_images.c.image_id)
@@ -85,13 +84,9 @@ def _row(record: TransferRecord) -> dict[str, Any]:
 
 def _transfer(row: Row[Any]) -> TransferRecord:
     values, of = row._mapping, f"order {row.id}"
-    try:
-        lease_ids = _LEASE_IDS.decode(values["lease_ids"])
-    except (msgspec.DecodeError, UnicodeError, TypeError):
-        raise UnreadableRow(image_transfers, of, "lease_ids", values["lease_ids"], "a JSON list of lease ids") from None
     order = {name: values[name] for name in _ORDER} | {
         "kind": word(ImageOrderKind, image_transfers, of, "kind", values["kind"]),
-        "lease_ids": lease_ids,
+        "lease_ids": ids_of(image_transfers, of, "lease_ids", values["lease_ids"], "lease"),
     }
     record = {name: values[name] for name in _RECORD} | {
         "phase": word(TransferPhase, image_transfers, of, "phase", values["phase"]),

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store.intents import unknown_host
 from one_preempt.adapters.lease_store.ledger_writes import replace
-from one_preempt.adapters.lease_store.rows import UnreadableRow, word
+from one_preempt.adapters.lease_store.rows import ids_of, word
 from one_preempt.adapters.lease_store.tables import control, host_power, power_orders
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Plan
@@ -31,7 +31,6 @@ _COLUMNS = PowerSequence.__struct_fields__
 _SEQUENCES = select(host_power).order_by(host_power.c.host_id)
 _ORDERS = select(power_orders).order_by(power_orders.c.host_id)
 _ASKED = select(control.c.changed_at_s).where(control.c.name == POWER_ASKED)
-_VM_IDS = msgspec.json.Decoder(tuple[int, ...])
 
 
 def power_sequences(connection: Connection) -> dict[int, PowerSequence]:
@@ -117,17 +116,13 @@ def _row(sequence: PowerSequence) -> dict[str, Any]:
 
 def _sequence(row: Row[Any]) -> PowerSequence:
     values = {name: row._mapping[name] for name in _COLUMNS}
-    of, outcome, vm_ids = f"host {row.host_id}", values["outcome"], values["emptied_vm_ids"]
-    try:
-        emptied_vm_ids = _VM_IDS.decode(vm_ids)
-    except (msgspec.DecodeError, UnicodeError, TypeError):
-        raise UnreadableRow(host_power, of, "emptied_vm_ids", vm_ids, "a JSON list of VM ids") from None
+    of, outcome = f"host {row.host_id}", values["outcome"]
     return PowerSequence(
         **values
         | {
             "phase": word(PowerPhase, host_power, of, "phase", values["phase"]),
             "outcome": None if outcome is None else word(Outcome, host_power, of, "outcome", outcome),
-            "emptied_vm_ids": emptied_vm_ids,
+            "emptied_vm_ids": ids_of(host_power, of, "emptied_vm_ids", values["emptied_vm_ids"], "VM"),
         }
     )
 

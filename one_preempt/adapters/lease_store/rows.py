@@ -58,7 +58,7 @@ def lease_record(row: Sequence[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
     lease_type = word(LeaseType, leases, of, "type", type_word)
     record[_VERDICT] = word(Verdict, leases, of, "verdict", record[_VERDICT])
     paused = record[_PAUSED]
-    record[_PAUSED] = () if paused is None else _ids(leases, of, "paused_vm_ids", paused, "VM")
+    record[_PAUSED] = () if paused is None else ids_of(leases, of, "paused_vm_ids", paused, "VM")
     return LeaseRecord(lease_id, LeaseTerms(lease_type, *terms), uid, gid, vm_ids, *record)
 
 
@@ -77,16 +77,8 @@ def reservation_row(reservation: Reservation, position: int) -> dict[str, Any]:
 def reservation(row: Sequence[Any]) -> Reservation:
     """A row of `RESERVATION_COLUMNS`."""
     lease_id, start_at_s, end_at_s, firm, host_ids = row
-    hosts = _ids(reservations, f"lease {lease_id}", "host_ids", host_ids, "host")
+    hosts = ids_of(reservations, f"lease {lease_id}", "host_ids", host_ids, "host")
     return Reservation(lease_id, start_at_s, end_at_s, hosts, firm)
-
-
-def _ids(table: Table, of: str, column: str, value: str, kind: str) -> tuple[int, ...]:
-    """A JSON list of ids."""
-    try:
-        return _IDS.decode(value)
-    except (msgspec.DecodeError, UnicodeError, TypeError):
-        raise UnreadableRow(table, of, column, value, f"a JSON list of {kind} ids") from None
 
 
 def overhead_row(observed: ObservedOverhead) -> dict[str, Any]:
@@ -165,6 +157,14 @@ def word(words: type[_Word], table: Table, of: str, column: str, value: str) -> 
         return words(value)
     except ValueError:
         raise UnreadableRow(table, of, column, value, "one of " + ", ".join(words)) from None
+
+
+def ids_of(table: Table, of: str, column: str, value: str, kind: str) -> tuple[int, ...]:
+    """A JSON list of ids out of a row; raises `UnreadableRow`."""
+    try:
+        return _IDS.decode(value)
+    except (msgspec.DecodeError, UnicodeError, TypeError):
+        raise UnreadableRow(table, of, column, value, f"a JSON list of {kind} ids") from None
 
 
 def _picked(values: Mapping[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:
