@@ -223,7 +223,8 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     gone = leaving_leases(draft).intersection(one.lease.id for one in there)
     gone_by = draft.giving_way.gone_by
     asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone, dict(gone_by) if gone else {})
-    lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
+    # Of whom nobody leaves for it is asked whether they are in the way, which others may change.
+    lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id and lease.preempts
     largest = known.of(timeline.firm_stays, asked) if lasts else None
     if largest is None:
         largest = tuple(_in_the_way(draft, lease, stay, there, gone)[0])

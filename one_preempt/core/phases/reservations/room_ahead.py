@@ -17,6 +17,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import Taken, giving_way, leaving_leases, taken_by, there_at
+from one_preempt.core.phases.reservations.promised import is_promised
 
 
 def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
@@ -78,8 +79,9 @@ def firm_ceiling(
 ) -> IntArray | None:
     """What nobody but `lease` was promised firmly between two instants, less those who are still there at the start.
 
-    Each of them counts until it ends, or `throughout`, and so does who is started in this cycle. Promises of the queue
-    do not count: they are made anew behind what is firm.
+    Each of them counts until it ends, or `throughout`, and so does who is started in this cycle: before a promise that
+    makes nobody leave, at most until another one does there. Promises of the queue do not count: they are made anew
+    behind what is firm.
     """
     timeline = draft.timeline
     if timeline.is_empty:
@@ -90,6 +92,7 @@ def firm_ceiling(
     there = _taken_by_row(draft, lease, still_there, start_s)
     for taken in _taken_by_who_starts(draft, lease, start_s):
         there.setdefault(taken.row, []).append(taken)
+    there = _until_sent_out(draft, lease, there, start_s)
     lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, there)
     for row, takes in there.items():
         for one in takes:
@@ -152,6 +155,16 @@ def firm_room_left(
     By row, and by the instant from which on it is so. Where it is below zero there is not room enough; where there is
     room enough even with all of `there` throughout, it is told for the whole stay together.
     """
+    there_by_row = _taken_by_row(draft, lease, there, stay.start_s)
+    left = _room_left(draft, lease, stay, there_by_row)
+    if is_short(left):
+        left = _room_left(draft, lease, stay, _until_sent_out(draft, lease, there_by_row, stay.start_s))
+    return left
+
+
+def _room_left(
+    draft: PlanDraft, lease: Lease, stay: Stay, there: Mapping[int, Sequence[Taken]]
+) -> dict[int, dict[int, list[int]]]:
     timeline, rows = draft.timeline, tuple(dict.fromkeys(stay.host_rows))
     if stay.firm and timeline.stays.get(lease.id) == (stay,):
         # It has just that already: nothing is given back, and taken again.
@@ -162,11 +175,11 @@ def firm_room_left(
         np.subtract.at(free, [places[row] for row in stay.host_rows], stay.amounts)
     left = {row: {stay.start_s: amounts} for row, amounts in zip(rows, free.tolist(), strict=True)}
     short: dict[int, list[Taken]] = {}
-    for row, takes in _taken_by_row(draft, lease, there, stay.start_s).items():
+    for row, takes in there.items():
         if row in left:
             left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
             if min(left[row][stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
-                short[row] = takes
+                short[row] = list(takes)
     for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
         if row in short:
             short[row].append(Taken(row, None, amounts))
@@ -182,6 +195,32 @@ def _taken_by_row(draft: PlanDraft, lease: Lease, there: Iterable[GivingWay], st
         for taken in taken_by(draft, lease, one, start_s, is_leaving=one.lease.id in leaving):
             found.setdefault(taken.row, []).append(taken)
     return found
+
+
+def _until_sent_out(
+    draft: PlanDraft, lease: Lease, there: Mapping[int, Sequence[Taken]], start_s: int
+) -> Mapping[int, Sequence[Taken]]:
+    """The same, where the lease makes nobody leave: at most until others are there who do, and were promised that.
+
+    Not where they come before it: who is still there then was not in their way.
+    """
+    if lease.preempts or not there or not is_promised(draft, lease):
+        return there
+    begins_s, leases = dict[int, int](), draft.state.leases
+    for lease_id, stays in draft.timeline.stays.items():
+        if lease_id == lease.id or lease_id not in leases or not leases[lease_id].preempts:
+            continue
+        for stay in stays:
+            for row in stay.host_rows if stay.firm and not stay.displaced and stay.start_s > start_s else ():
+                if row in there:
+                    begins_s[row] = min(begins_s.get(row, stay.start_s), stay.start_s)
+    return {
+        row: [
+            one if row not in begins_s else one._replace(ends_at_s=min(one.ends_at_s or END_OF_TIME_S, begins_s[row]))
+            for one in takes
+        ]
+        for row, takes in there.items()
+    }
 
 
 def _taken_by_who_starts(draft: PlanDraft, lease: Lease, start_s: int) -> Iterator[Taken]:
