@@ -87,6 +87,7 @@ def test_the_log_that_is_rotated_is_the_one_the_documents_name() -> None:
     (path,) = re.findall(r"^(/\S+) \{$", text, re.MULTILINE)
     assert text.count("{") == text.count("}") == 1
     assert "copytruncate" in text, "the daemon keeps its log open"
+    assert not re.findall(r"^\s*(?:su|create)\b", text, re.MULTILINE), "logrotate fails where a user is missing"
     assert path in (ROOT / "docs/administrator/install.md").read_text()
 
 
