@@ -44,7 +44,7 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
     that looking never waits for who writes. Opening changes nothing in the file.
     """
     try:
-        engine = create_engine(url)
+        engine = create_engine(_for_every_text(url))
     except ModuleNotFoundError as error:
         raise LeaseStoreError(
             f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing; "
@@ -59,6 +59,12 @@ def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> E
         _tell_wrong_parameters(engine, named(url, purpose))
         logging.getLogger("psycopg").addHandler(_UNHEARD)
     return engine
+
+
+def _for_every_text(url: URL) -> URL:
+    """psycopg speaks UTF-8 to it, whatever the encoding of the database, so that this can be asked for at all."""
+    is_psycopg = url.drivername.startswith("postgresql+psycopg")
+    return url.update_query_dict({"client_encoding": "utf8"}) if is_psycopg else url
 
 
 def _how_to_get_a_driver(url: URL) -> str:

@@ -94,9 +94,10 @@ def _demand_newest(revision: str, database: NamedDatabase) -> None:
 def stored_revision(engine: Engine, database: NamedDatabase) -> str | None:
     """The revision the database says it has; None for an empty one.
 
-    Raises `LeaseStoreError` for a newer one, and for the database of another program.
+    Raises `LeaseStoreError` for a newer one, for the database of another program, and where not every text can be kept.
     """
     with failures_in_words(database), reading_engine(engine).begin() as connection:
+        _require_every_character(connection, database)
         # The table of the revision is made first: whoever makes the others meanwhile is not taken for a stranger.
         tables = inspect(connection).get_table_names()
         if not inspect(connection).has_table("alembic_version"):
@@ -157,6 +158,19 @@ def _unless_it_is_there(
     _connection: Connection, _cursor: object, statement: str, parameters: Any, _context: object, _many: bool
 ) -> tuple[str, Any]:
     return _CREATING.sub(r"\1 IF NOT EXISTS ", statement, count=1), parameters
+
+
+def _require_every_character(connection: Connection, database: NamedDatabase) -> None:
+    """Of what its encoding has not, PostgreSQL keeps nothing, and users write into their templates what they like."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar()
+    if encoding != "UTF8":
+        raise LeaseStoreError(
+            f"{database} has the encoding {encoding}, in which not every text can be kept: make another one by "
+            "CREATE DATABASE ... ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, "
+            "and carry over by pg_dump what is in this one"
+        )
 
 
 def _require_exact_text(connection: Connection, database: NamedDatabase) -> None:

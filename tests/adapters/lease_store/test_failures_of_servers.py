@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
-from sqlalchemy import create_engine
+import sqlalchemy
+from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from one_preempt.adapters.lease_store import database as databases
@@ -19,6 +20,7 @@ from one_preempt.adapters.lease_store.named_database import (
     Purpose,
     parsed_url,
 )
+from one_preempt.adapters.lease_store.schema import stored_revision
 
 URL = "postgresql+psycopg://one@db/leases"
 
@@ -83,3 +85,26 @@ def test_a_server_that_is_gone_when_a_reading_begins_is_told_in_words(monkeypatc
     engine = reading_engine(open_engine(parsed_url(URL), 0))
     with pytest.raises(LeaseStoreError, match="syntax error"), failures_in_words(NamedDatabase(URL)), engine.begin():
         pass
+
+
+def test_postgresql_is_spoken_to_in_utf_8_whatever_the_encoding_of_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def opened(url: sqlalchemy.URL) -> sqlalchemy.Engine:
+        asked.append(dict(url.query))
+        return create_engine("sqlite://")
+
+    monkeypatch.setattr(databases, "create_engine", opened)
+    for url in (URL, "mysql+pymysql://one@db/leases"):
+        open_engine(parsed_url(url), 0)
+    assert asked == [{"client_encoding": "utf8"}, {}]
+
+
+def test_a_database_in_which_not_every_text_can_be_kept_is_refused() -> None:
+    engine = create_engine("sqlite://")
+    engine.dialect.name = "postgresql"
+    event.listen(engine, "before_cursor_execute", lambda *_: ("SELECT 'LATIN1'", ()), retval=True)
+    with pytest.raises(LeaseStoreError, match="has the encoding LATIN1, in which not every text can be kept: make "):
+        stored_revision(engine, NamedDatabase(URL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -61,6 +62,30 @@ def test_a_mariadb_database_that_confuses_texts_is_refused(server_url: str, conn
         upgrade(server_url)
     connection.execute(text(str(caught.value).rpartition(": ")[2]))
     upgrade(server_url)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_postgresql_database_that_cannot_keep_every_text_is_refused(
+    server_url: str, connection: Connection, encoding: str
+) -> None:
+    if connection.dialect.name != "postgresql":
+        pytest.skip("only PostgreSQL has such")
+    outside = connection.execution_options(isolation_level="AUTOCOMMIT")
+    kind = f"ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    outside.execute(text(f"CREATE DATABASE narrow {kind}"))
+    try:
+        url = parsed_url(server_url).set(database="narrow").render_as_string(hide_password=False)
+        for opening in (upgrade, SqlLeaseStore):
+            with pytest.raises(
+                LeaseStoreError, match=rf"has the encoding {encoding}, in which not every text"
+            ) as caught:
+                opening(url)
+        made = re.sub(r".* by (CREATE DATABASE) \.\.\.(.*), and carry over.*", r"\1 wide\2", str(caught.value))
+        outside.execute(text(made))
+        upgrade(parsed_url(server_url).set(database="wide").render_as_string(hide_password=False))
+    finally:
+        for name in ("narrow", "wide"):
+            outside.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
 def test_a_parameter_that_the_driver_does_not_take_is_told(server_url: str) -> None:
