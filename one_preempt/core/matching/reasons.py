@@ -47,7 +47,7 @@ _SENTENCES = {
     DISPATCH_LIMIT: "{n} closed to more new VMs in this cycle",
     DATASTORE: "{n} without a system datastore with room",
     UNMONITORED: "{n} whose system datastores were never monitored",
-    NETWORK: "{n} without networks with free leases for all its NICs",
+    NETWORK: "{n} without networks with free addresses for all its NICs",
 }
 
 # What its owner, or the administrator, can do about it.

@@ -19,7 +19,7 @@ def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
     if draft.power is not None:
         draft.power.turned_down(lease.id)
     if draft.policies.time.refused_reservation is RefusedReservation.QUEUE:
-        instead = Reason(why.code, f"{why.text}; it waits in the queue instead")
+        instead = Reason(why.code, f"{why.text.removesuffix('.')}; it waits in the queue instead")
         draft.judge(lease, Verdict.CONVERTED, instead.text)
         if lease.preempts:
             # From the next cycle on: in this one it still stands before all who make nobody leave (decision 0066).
