@@ -134,7 +134,7 @@ def _pap_fewer(results: SweepResults) -> Claim:
 
 def _rtdp_fewer(results: SweepResults) -> Claim:
     test = results.test(PAP_RND, PAP_RTDP, VM_PREEMPTIONS)
-    told = f"{_interval(test)} fewer{_p(test)}"
+    told = _in_words(test, " fewer")
     holds = test is not None and test.difference.mean > 0 and test.p < SIGNIFICANT_P
     text = "PAP-RTDP preempts fewer VMs than PAP-RND, p < 0.05"
     return Claim(text, PUBLISHED_RTDP[results.sweep], told, holds, required=False)
@@ -163,7 +163,7 @@ def _valuable(results: SweepResults, figure: str, text: str) -> Claim:
     means, told = _shares(results, figure)
     test = results.test(PAP_RND, PAP_RTDP, figure, 100)
     published = f"PAP-RND less PAP-RTDP {PUBLISHED_VALUABLE[figure][results.sweep]} points"
-    told = f"{told}; PAP-RND less PAP-RTDP {_interval(test, 1)}{_p(test)}"
+    told = f"{told}; PAP-RND less PAP-RTDP {_in_words(test, decimals=1)}"
     return Claim(text, published, told, means[PAP_RTDP] == min(means.values()), required=False)
 
 
@@ -179,7 +179,7 @@ def _utilization(results: SweepResults) -> Iterator[Claim]:
     test = results.test(PAP_RTDP, LRF_RND, USEFUL, 100, LONG_S if results.sweep == DURATIONS else 0)
     holds = test is not None and test.difference.mean > 0 and test.p < SIGNIFICANT_P
     text = "utilization under PAP-RTDP less that under LRF-RND is above 0, points, 95 %"
-    told = f"{_interval(test, 1)}{_p(test)}"
+    told = _in_words(test, decimals=1)
     yield Claim(text, PUBLISHED_UTILIZATION[results.sweep], told, holds, required=False)
 
 
@@ -197,7 +197,7 @@ def _response(results: SweepResults) -> Claim:
 def _rtdp_later(results: SweepResults) -> Claim:
     test = results.test(PAP_RTDP, PAP_RND, RESPONSE_S)
     holds = test is not None and test.difference.mean > 0 and test.p < SIGNIFICANT_P
-    text, told = "AWRT is least with PAP-RND: PAP-RTDP's is longer, p < 0.05", f"{_interval(test)} s{_p(test)}"
+    text, told = "AWRT is least with PAP-RND: PAP-RTDP's is longer, p < 0.05", _in_words(test, " s")
     return Claim(text, PUBLISHED_LATER[results.sweep], told, holds, required=False)
 
 
@@ -218,10 +218,11 @@ def _percent(results: SweepResults, policy: str, other: str, least: float = 0) -
     return 100 * (results.mean(policy, VM_PREEMPTIONS, least) / of_other - 1) if of_other else 0.0
 
 
-def _interval(test: TTest | None, decimals: int = 0) -> str:
+def _in_words(test: TTest | None, unit: str = "", decimals: int = 0) -> str:
+    """The interval of a difference, and how surely there is one."""
     if test is None:
         return "too few workloads"
-    return f"{test.difference.low:.{decimals}f} to {test.difference.high:.{decimals}f}"
+    return f"{test.difference.low:.{decimals}f} to {test.difference.high:.{decimals}f}{unit}{_p(test)}"
 
 
 def _p(test: TTest | None) -> str:
