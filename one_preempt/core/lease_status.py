@@ -66,30 +66,31 @@ def started_in_part(vms: Iterable[VirtualMachine], rest: str) -> str:
 
 def preemptor_in_status(vm: VirtualMachine) -> int | None:
     """The lease that this VM was sent out for, as its LEASE_STATUS has it; None where it says nothing of the kind."""
-    found = _PREEMPTED_BY.match(_status_of(vm))
+    found = _PREEMPTED_BY.match(status_of(vm))
     return int(found[1]) if found is not None else None
 
 
 def says_leaving(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that we send it out."""
-    return _status_of(vm).startswith(_LEAVES)
+    return status_of(vm).startswith(_LEAVES)
 
 
 def says_served(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that it stands still because its DURATION is over, or was."""
-    return _status_of(vm).startswith((_IS_SERVED, _WAS_SERVED))
+    return status_of(vm).startswith((_IS_SERVED, _WAS_SERVED))
 
 
 def says_kept_out(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that it was paused when we sent it out."""
-    return _status_of(vm).startswith(_KEPT_OUT)
+    return status_of(vm).startswith(_KEPT_OUT)
 
 
 def says_in_place(vm: VirtualMachine) -> bool:
     """Its LEASE_STATUS tells that we suspended it on its host."""
-    return _IN_PLACE.match(_status_of(vm)) is not None
+    return _IN_PLACE.match(status_of(vm)) is not None
 
 
-def _status_of(vm: VirtualMachine) -> str:
+def status_of(vm: VirtualMachine) -> str:
+    """LEASE_STATUS, where it is one text."""
     status = vm.user_template.get(LEASE_STATUS, ("",))[0]
     return status if isinstance(status, str) else ""

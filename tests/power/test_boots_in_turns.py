@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.simulation.simulator.site import simulation_settings
-from one_preempt.simulation.simulator.submission import _instant
 from tests.power import power_play
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
 from tests.power.test_power_and_reservations import (
@@ -112,7 +112,7 @@ def test_the_first_reservation_of_all_takes_the_host_that_is_on_and_no_turn() ->
 
 
 def with_deadline(play: PowerPlay, in_s: int, cpu: int = 2) -> int:
-    deadline = _instant(play.cloud.clock.now_s() + in_s)
+    deadline = utc_text(play.cloud.clock.now_s() + in_s)
     return play.submit(cpu, f'TYPE = "DC-NON-PREEMPTABLE", DEADLINE = "{deadline}", DURATION = "00:10:00"')
 
 

@@ -16,12 +16,12 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue import queue_room
 from one_preempt.core.phases.reservations.room_ahead import ceiling
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
-from one_preempt.simulation.simulator.submission import _instant
 from tests.power import power_play
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
 
@@ -29,7 +29,7 @@ HOUR_S = 3600
 
 
 def reserved(play: PowerPlay, in_s: int, lasts: str = "00:10:00", cpu: int = 2) -> int:
-    start = _instant(play.cloud.clock.now_s() + in_s)
+    start = utc_text(play.cloud.clock.now_s() + in_s)
     return play.submit(cpu, f'TYPE = "DC-NON-PREEMPTABLE", START = "{start}", DURATION = "{lasts}"')
 
 
@@ -148,7 +148,7 @@ def test_too_many_to_boot_at_once_begin_earlier() -> None:
 
 
 def reserved_on(play: PowerPlay, host: int, start_s: int) -> int:
-    terms = f'LEASE = [ TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00" ]\n'
+    terms = f'LEASE = [ TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00" ]\n'
     return submitted_on(play, host, terms)
 
 
@@ -500,7 +500,7 @@ def test_so_that_its_host_can_sleep_a_reservation_moves_only_where_there_will_be
     play.until(lambda: is_running(play, other))
     start_s = play.cloud.clock.now_s() + in_s
     # Nobody leaves for external ones.
-    terms = f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"'
+    terms = f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"'
     lease = play.submit(lease=terms, external=external)
     play.cycle()
     play.rules = replace(play.rules, policy=Emptying(), period_s=60)
@@ -583,7 +583,7 @@ def test_for_a_slot_before_a_deadline_no_host_is_woken_where_one_that_is_on_has_
     """When it was accepted all slept, and it was promised the second; somebody has had the first woken since."""
     play = all_asleep(2, policy)
     now_s = play.cloud.clock.now_s()
-    times = f'START = "{_instant(now_s + 1200)}", DEADLINE = "{_instant(now_s + 3600)}"'
+    times = f'START = "{utc_text(now_s + 1200)}", DEADLINE = "{utc_text(now_s + 3600)}"'
     lease = play.submit(1, f'TYPE = "DC-NON-PREEMPTABLE", {times}, DURATION = "00:10:00"')
     play.cycle()
     assert verdict(play, lease) is Verdict.ACCEPTED

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from one_preempt.core.decide import decide
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.scheduling_cycle import CycleReport
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.host_power_state import HostPowerState
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
-from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import RULES, PowerPlay
 
 HOSTS = 4
@@ -109,7 +109,7 @@ class Story(PowerPlay):
         self.vms.append(self.submit(self.chance.choice((1, 2)), self.chance.choice(kinds), external=True))
 
     def reserve(self) -> None:
-        start = _instant(self.now_s + self.chance.choice((30, 200, 900)))
+        start = utc_text(self.now_s + self.chance.choice((30, 200, 900)))
         self.vms.append(self.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{start}", DURATION = "00:10:00"'))
 
     def leave(self) -> None:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulator.site import LOCALS
-from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import ALL_IDLE_SLEEP, BOOT_S, RULES, PowerPlay, with_policy
 from tests.power.test_power_and_reservations import HOUR_S, Emptying, is_running, verdict
 from tests.power.test_woken_for_hardware import ASKS, DEVICE, GRAPHICS, PINNED, play_with, submit
@@ -32,7 +32,7 @@ def hosts_promised(play: PowerPlay, vm: int) -> set[int]:
 
 
 def at(play: PowerPlay, in_s: int, word: str = "START") -> str:
-    return f'{word} = "{_instant(play.cloud.clock.now_s() + in_s)}"'
+    return f'{word} = "{utc_text(play.cloud.clock.now_s() + in_s)}"'
 
 
 def all_asleep(policy: str, *, pinned: bool = False) -> PowerPlay:

@@ -12,7 +12,7 @@ from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.sesp import POLICY as SESP
 from one_preempt.core.model.power_sequence import PowerPhase
-from one_preempt.simulation.simulator.submission import _instant
+from one_preempt.core.model.written_time import utc_text
 from tests.power.power_play import BOOT_S, RULES, PowerPlay
 
 SUSPENDABLE = 'TYPE = "BE-SUSPENDABLE", DURATION = "02:00:00"'
@@ -129,7 +129,7 @@ def test_who_fits_on_no_hosts_that_are_on_has_others_woken_unless_the_policy_str
     play, _ = a_play(3, asks=replace(GESP, strands=strands))
     play.until(lambda: len(play.asleep()) == 3)
     start_s = play.cloud.clock.now_s() + 600
-    reservation = f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"'
+    reservation = f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"'
     reserved = play.submit(2, reservation)
     gang = 'TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = 2, DURATION = "00:20:00"'
     first, _ = (play.submit(2, gang, external=True) for _ in range(2))
@@ -157,7 +157,7 @@ def test_a_host_on_its_way_up_for_somebody_else_does_not_count_for_the_queue() -
     play, asked = a_play(2, asks=SESP)
     play.until(lambda: len(play.asleep()) == 2)
     start_s = play.cloud.clock.now_s() + 1000
-    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"')
     play.until(lambda: play.is_coming(0))
     play.submit(2, 'TYPE = "BE-SUSPENDABLE", DURATION = "20:00:00"', external=True)
     play.pass_time(40)
@@ -188,7 +188,7 @@ def test_hosts_of_which_others_were_promised_some_of_the_time_are_woken_last() -
     play.until(lambda: len(play.asleep()) == 3)
     start_s = play.cloud.clock.now_s() + 3600
     for _ in range(3):
-        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"')
     plan = play.cycle().plan
     assert plan is not None
     promised = {booking.lease_id: booking.reservations[0].host_ids for booking in plan.bookings}
@@ -210,7 +210,7 @@ def test_unscheduled_are_idle_hosts_above_the_floor() -> None:
 def test_reservations_that_are_put_off_are_told_of() -> None:
     play, asked = a_play(2)
     start_s = play.cloud.clock.now_s() + 1000
-    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"')
     play.pass_time(10)
     put_off = asked.last(Occasion.IDLE).put_off
     assert (put_off.nodes.tolist(), put_off.start_s.tolist()) == ([1], [start_s])
@@ -221,14 +221,14 @@ def test_reservations_that_wait_for_their_start_are_no_queued_work() -> None:
     play.until(lambda: len(play.asleep()) == 3)
     for number in (1, 2):
         start_s = play.cloud.clock.now_s() + 5000 * number
-        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s)}", DURATION = "00:10:00"')
         play.pass_time(1000)
         assert asked.last(Occasion.ARRIVAL).queue.nodes.tolist() == []
         assert asked.last(Occasion.PERIODIC).queue.nodes.tolist() == []
     for hours in (10, 20):
         play.submit(2, f'TYPE = "BE-SUSPENDABLE", DURATION = "{hours}:00:00"', external=True)
         play.pass_time(100)
-    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s + 5000)}", DURATION = "00:10:00"')
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{utc_text(start_s + 5000)}", DURATION = "00:10:00"')
     play.pass_time(10)
     queue = asked.last(Occasion.ARRIVAL).queue
     assert (queue.nodes.tolist(), queue.duration_s.tolist()) == ([1], [72_000])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from one_preempt.adapters.image_transfer.in_background import BackgroundImageTra
 from one_preempt.composition import open_store
 from one_preempt.configuration.settings import Settings, StoreSettings
 from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
+from one_preempt.core.model.written_time import utc_text
 from tests.stories.world import SETTINGS, World, description
 
 IMAGE_BYTES = 3_000_000
@@ -75,8 +75,7 @@ def settings_with_programs(folder: Path, bring: str = COPY, **more: Any) -> dict
 
 def reservation(in_s: int, now_s: int) -> dict[str, Any]:
     """Terms of a lease that starts in so many seconds."""
-    start = datetime.fromtimestamp(now_s + in_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"TYPE": "BE-SUSPENDABLE", "START": start, "DURATION": "00:10:00"}
+    return {"TYPE": "BE-SUSPENDABLE", "START": utc_text(now_s + in_s), "DURATION": "00:10:00"}
 
 
 def disk(image_id: int) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.demo.chart import chart_of
 from one_preempt.entrypoints.demo.checks import checks_of_every_act
 from one_preempt.entrypoints.demo.stage import ENDED, RUNNING, STOPPED, Stage
@@ -112,7 +113,7 @@ def _a_user_reserves(stage: Stage) -> tuple[list[int], int]:
         answers.extend(one for booking in (plan.bookings if plan else ()) for one in booking.reservations if one.firm)
         return bool(answers)
 
-    lecture = stage.submit(LOCAL_USER, LECTURE, _lecture(start_at_s), f'START = "{_written(start_at_s)}"')
+    lecture = stage.submit(LOCAL_USER, LECTURE, _lecture(start_at_s), f'START = "{utc_text(start_at_s)}"')
     stage.until("the reservation is answered", answered)
     hosts = listed(sorted(map(stage.host_name, set(answers[0].host_ids))))
     stage.tell(
@@ -126,7 +127,7 @@ def _a_user_reserves(stage: Stage) -> tuple[list[int], int]:
 
 def _lecture(start_at_s: int) -> list[str]:
     lease = (
-        f'TYPE = "DC-NON-PREEMPTABLE", NAME = "{LECTURE}", SIZE = "{LECTURE_VMS}", START = "{_written(start_at_s)}", '
+        f'TYPE = "DC-NON-PREEMPTABLE", NAME = "{LECTURE}", SIZE = "{LECTURE_VMS}", START = "{utc_text(start_at_s)}", '
         f'DURATION = "00:{LECTURE_S // 60:02}:00"'
     )
     return [
@@ -210,7 +211,3 @@ def _start_calls(stage: Stage, vm_ids: Sequence[int]) -> list[int]:
 
 def _clock(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S")
-
-
-def _written(at_s: int) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
@@ -52,25 +51,15 @@ def _template(machines: MachineSet, lease: Vector) -> TemplateDict:
 def _lease_attribute(request: WorkloadRequest, origin_s: int) -> Vector:
     terms = {"TYPE": request.lease_type.value, "NAME": f"r{request.id}", "SIZE": str(request.virtual_machines)}
     if request.requested_duration_s is not None:
-        terms["DURATION"] = _duration(request.requested_duration_s)
+        terms["DURATION"] = duration_text(request.requested_duration_s)
     elif request.start is StartKind.DEADLINE:
-        terms["DURATION"] = _duration(request.planned_duration_s)
+        terms["DURATION"] = duration_text(request.planned_duration_s)
     if request.start is StartKind.IMMEDIATE:
         terms["START"] = AT_ONCE
     elif request.start_at_s is not None:
-        terms["START"] = _instant(origin_s + request.start_at_s)
+        terms["START"] = utc_text(origin_s + request.start_at_s)
     if request.deadline_at_s is not None:
-        terms["DEADLINE"] = _instant(origin_s + request.deadline_at_s)
+        terms["DEADLINE"] = utc_text(origin_s + request.deadline_at_s)
     if request.max_suspensions is not None:
         terms["MAX_SUSPENSIONS"] = str(request.max_suspensions)
     return terms
-
-
-def _duration(duration_s: int) -> str:
-    minutes, seconds = divmod(duration_s, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{seconds:02}"
-
-
-def _instant(at_s: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))

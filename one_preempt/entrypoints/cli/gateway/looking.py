@@ -73,7 +73,7 @@ def _vms(request: dict[str, Any], endpoint: object, token: str) -> tuple[list[di
         return [], ""
     from one_preempt.adapters.opennebula.owner_account import VISIBLE
     from one_preempt.adapters.opennebula.owner_template import SUBMISSION
-    from one_preempt.entrypoints.cli.lease.own_leases import status_of
+    from one_preempt.core.lease_status import status_of
 
     try:
         with account_in(str(request["zone"]), endpoint) as account:

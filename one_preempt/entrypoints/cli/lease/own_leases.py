@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs, why_apart
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
-from one_preempt.core.lease_status import LEASE_STATUS, NOT_RESERVED, preemptor_in_status, says_in_place
+from one_preempt.core.lease_status import NOT_RESERVED, preemptor_in_status, says_in_place, status_of
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -119,12 +119,6 @@ def own_leases(vms: Iterable[VirtualMachine]) -> list[OwnLease]:
 def lease_of(vm_id: int, leases: Iterable[OwnLease]) -> OwnLease | None:
     """The lease that this VM belongs to."""
     return next((lease for lease in leases if any(vm.id == vm_id for vm in lease.vms)), None)
-
-
-def status_of(vm: VirtualMachine) -> str:
-    """LEASE_STATUS, where it is one text."""
-    value = vm.user_template.get(LEASE_STATUS, ("",))[0]
-    return value if isinstance(value, str) else ""
 
 
 def _gangs(candidates: Iterable[tuple[VirtualMachine, LeaseTerms]]) -> list[OwnLease]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from one_preempt.core.lease_status import says_served
+from one_preempt.core.lease_status import says_served, status_of
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.virtual_machine import HistoryAction, HistoryRecord, LockLevel, VirtualMachine
-from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, status_of
+from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
 from one_preempt.entrypoints.cli.lease.story import (
     duration_in_words,
     instant,
