@@ -89,10 +89,10 @@ def firm_ceiling(
     free = free_but_for(draft.timeline, lease.id, start_s, end_s, firmly=True)
     others = (one for one in giving_way(draft) if one.lease.id != lease.id)
     still_there = (one for one in others if one.ends_at_s is None or one.ends_at_s > start_s)
-    there = _taken_by_row(draft, lease, still_there, start_s)
-    for taken in _taken_by_who_starts(draft, lease, start_s):
-        there.setdefault(taken.row, []).append(taken)
-    there = _until_sent_out(draft, lease, there, start_s)
+    taken = _taken_by_row(draft, lease, still_there, start_s)
+    for one in _taken_by_who_starts(draft, lease, start_s):
+        taken.setdefault(one.row, []).append(one)
+    there = _until_sent_out(draft, lease, taken, start_s)
     lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, there)
     for row, takes in there.items():
         for one in takes:

@@ -6,8 +6,9 @@ import click
 
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Refused
 from one_preempt.core.admission.lease_attribute import LEASE
+from one_preempt.core.lease_status import status_of
 from one_preempt.core.model.virtual_machine import VmState
-from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, lease_of, own_leases, status_of
+from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, lease_of, own_leases
 from one_preempt.entrypoints.cli.lease.own_story import LONGEST_STATUS
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
