@@ -63,22 +63,24 @@ def _without_moves(rules: VictimRules) -> VictimRules:
 
 
 def where_nobody_can_move(draft: PlanDraft, possible: list[PossibleVictim], rules: VictimRules) -> list[PossibleVictim]:
-    """The same with the methods that are left to those for whom no other host has room now: what they cost is asked.
+    """The same with the methods left to those for whom no other host that suits has room now: what they cost is asked.
 
-    Where there is some, it may still not do, or somebody else may take it.
+    Where there is some, it may still be promised, or lack something else, or somebody else may take it.
     """
     if not any(method in MOVES for one in possible for method in one.methods):
         return possible
     hosts, limits = draft.state.hosts, draft.policies.limits
     free = np.where(hosts.accepts_vms[:, None], draft.room.free, -1)
-    in_vain, there = methods_in_vain(draft.state, limits), dict[tuple[int, int], BoolArray]()
+    in_vain, there = methods_in_vain(draft.state, limits), dict[tuple[int, int, int], tuple[BoolArray, BoolArray]]()
 
     def may_move(vm: VirtualMachine) -> bool:
-        need = vm.cpu_centi, vm.memory_mib
-        if need not in there:
-            there[need] = np.asarray((free >= need).all(axis=1), dtype=np.bool_)
-        own_row = hosts.index_by_id[vm.history[-1].host_id]
-        return bool(there[need].sum() > there[need][own_row])
+        suits = draft.matchmaker.match(vm).mask
+        kind = vm.cpu_centi, vm.memory_mib, id(suits)
+        if kind not in there:
+            # With the very mask by whose identity it is found.
+            there[kind] = suits, suits & (free >= (vm.cpu_centi, vm.memory_mib)).all(axis=1)
+        able, own_row = there[kind][1], hosts.index_by_id[vm.history[-1].host_id]
+        return bool(able.sum() > able[own_row])
 
     staying = _without_moves(rules)
 
