@@ -100,6 +100,6 @@ lock: $(DEVELOPMENT) ## Resolve the requirements anew
 	@$(LOCK) --upgrade --extra build --extra metrics --extra dev --extra emulators --output-file requirements/dev.txt
 	@$(LOCK) --extra build --extra metrics --constraint requirements/dev.txt --output-file requirements/runtime.txt
 
-clean: ## Remove what was made
+clean: ## Remove what was made, but for results of experiments
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find one_preempt tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
