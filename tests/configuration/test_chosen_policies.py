@@ -164,6 +164,18 @@ DOUBTFUL = {
         "leases: {rights: [{name: r, group: g, max_share: 0.5, max_ahead_s: 0}]}",
         "right 'r': max_share has no effect",
     ),
+    "shares in another order": (
+        "fair_share: {shares: {a: 2}}",
+        "fair_share has no effect, because queue_order is user-priority",
+    ),
+    "the same share for all": (
+        "{queue_order: fair-share, fair_share: {shares: {a: 1, b: 1.0}}}",
+        "all shares in it are 1",
+    ),
+    "shares, and starts that are kept": (
+        "{queue_order: fair-share, time: {backfilling: conservative}}",
+        "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts",
+    ),
 }
 
 
@@ -235,25 +247,6 @@ def test_fair_share_has_its_half_life_its_shares_and_what_counts() -> None:
     assert order.measures == UseRules(43_200, counts_memory=False)
     assert order.shares_milli == {"a": 2000, "104": 250}
     assert chosen("queue_order: fair-share").queue_order == FAIR_SHARE
-
-
-@pytest.mark.parametrize(
-    ("text", "doubt"),
-    [
-        (
-            "{fair_share: {shares: {a: 2}}}",
-            "fair_share has no effect, because queue_order is user-priority",
-        ),
-        ("{queue_order: fair-share, fair_share: {shares: {a: 1, b: 1.0}}}", "all shares in it are 1"),
-        (
-            "{queue_order: fair-share, time: {backfilling: conservative}}",
-            "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts",
-        ),
-    ],
-)
-def test_what_shares_nothing_is_doubted(text: str, doubt: str) -> None:
-    (told,) = doubts(parse_settings(text, "here"))
-    assert doubt in told
 
 
 def test_fair_share_as_it_is_meant_leaves_no_doubt() -> None:

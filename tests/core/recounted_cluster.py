@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from one_preempt.core.model.host import Host, HostState, PciDevice
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
 from one_preempt.core.verify import verify
 
@@ -67,6 +69,42 @@ def lease(lease_id: int, *vm_ids: int, lease_type: LeaseType = LeaseType.DC_NON_
     terms = LeaseTerms(type=lease_type, size=max(1, len(vm_ids)))
     members = vm_ids or (lease_id,)
     return Lease(lease_id, terms, 5, 100, members, LeaseState.WAITING, NOW_S, **more)  # type: ignore[arg-type]
+
+
+class Stay(Protocol):
+    """A host that a lease of one VM has or wants from a second until another one, None: for ever."""
+
+    @property
+    def host_id(self) -> int: ...
+    @property
+    def from_s(self) -> int: ...
+    @property
+    def until_s(self) -> int | None: ...
+
+
+def accepted(lease_id: int, stay: Stay, *, deadline_s: int | None = None) -> Lease:
+    """A lease with a DEADLINE may start when it likes; one without has an exact START."""
+    terms = LeaseTerms(
+        type=LeaseType.DC_NON_PREEMPTABLE,
+        duration_s=None if stay.until_s is None else stay.until_s - stay.from_s,
+        start_at_s=NOW_S + stay.from_s if deadline_s is None else None,
+        deadline_at_s=None if deadline_s is None else NOW_S + deadline_s,
+    )
+    waits = Lease(lease_id, terms, 5, 100, (lease_id,), LeaseState.WAITING, NOW_S, explicit=True)
+    return replace(waits, verdict=Verdict.ACCEPTED)
+
+
+def begun(lease_id: int, stay: Stay) -> Lease:
+    """A lease that runs since now, and was promised nothing."""
+    runs = accepted(lease_id, stay)
+    return replace(runs, verdict=Verdict.NONE, state=LeaseState.RUNNING, run_began_at_s=NOW_S)
+
+
+def reservation(lease_id: int, *stays: Stay) -> Reservation:
+    """Firm, from the same second until the same one on all of the hosts."""
+    from_s, until_s = stays[0].from_s, stays[0].until_s
+    end_at_s = None if until_s is None else NOW_S + until_s
+    return Reservation(lease_id, NOW_S + from_s, end_at_s, tuple(stay.host_id for stay in stays), firm=True)
 
 
 def cluster(hosts: Sequence[Host], vms: Sequence[VirtualMachine], leases: Sequence[Lease] = ()) -> ClusterState:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter
+from unittest.mock import Mock
 
 import pytest
 
-from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.image_staging.staging_plan import staging_plan
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images import promised_images
 from one_preempt.core.verify import image_rules, verify
 from tests import scenario_reader
@@ -24,21 +20,9 @@ WISHES = 30
 def test_neither_needs_nor_plans_are_found_anew_for_each_wish(
     monkeypatch: pytest.MonkeyPatch, pool_mib: int | None
 ) -> None:
-    found: list[int] = []
-    needs_at = promised_images.needs_at
-
-    def counted(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> tuple[ImageNeed, ...]:
-        found.append(lease.id)
-        return needs_at(draft, lease, vms, stay)
-
-    planned: list[int] = []
-
-    def counted_plan(needs: Iterable[ImageNeed], *others: Any) -> StagingPlan:
-        planned.append(1)
-        return staging_plan(needs, *others)
-
-    monkeypatch.setattr(promised_images, "needs_at", counted)
-    monkeypatch.setattr("one_preempt.core.phases.images.image_draft.staging_plan", counted_plan)
+    found, planned = Mock(wraps=promised_images.needs_at), Mock(wraps=staging_plan)
+    monkeypatch.setattr(promised_images, "needs_at", found)
+    monkeypatch.setattr("one_preempt.core.phases.images.image_draft.staging_plan", planned)
     lease = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 9000, "DURATION_S": 3600}
     wish = {"user": "lea", "state": "HOLD", "cpu": 1, "lease": lease}
     decided = scenario_reader.play(
@@ -50,19 +34,14 @@ def test_neither_needs_nor_plans_are_found_anew_for_each_wish(
         }
     )
     assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED] * WISHES
-    assert max(map(found.count, range(WISHES))) <= 2
-    assert len(planned) <= 2
+    assert max(Counter(call.args[1].id for call in found.call_args_list).values()) <= 2
+    assert planned.call_count <= 2
 
 
 def test_many_pools_without_room_are_not_each_a_plan_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What may come ahead is looked for among all who are expected, as long as no host has room for it."""
-    planned: list[int] = []
-
-    def counted_plan(needs: Iterable[ImageNeed], *others: Any) -> StagingPlan:
-        planned.append(1)
-        return staging_plan(needs, *others)
-
-    monkeypatch.setattr("one_preempt.core.image_staging.ahead.staging_plan", counted_plan)
+    planned = Mock(wraps=staging_plan)
+    monkeypatch.setattr("one_preempt.core.image_staging.ahead.staging_plan", planned)
     guest = {"user": "lea", "cpu": 1, "running_for_s": 600, "lease": {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 3600}}
     start = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 9000, "DURATION_S": 3600}
     waits = {"user": "eva", "state": "HOLD", "cpu": 1, "lease": {"TYPE": "BE-SUSPENDABLE", "DURATION_S": 600}}
@@ -81,7 +60,7 @@ def test_many_pools_without_room_are_not_each_a_plan_of_its_own(monkeypatch: pyt
     )
     assert [one.verdict for one in decided.plan.verdicts] == [Verdict.ACCEPTED]
     assert (decided.plan.image_orders, decided.violations) == ((), ())
-    assert len(planned) == 1
+    assert planned.call_count == 1
 
 
 def test_the_recount_looks_at_each_promise_a_few_times_however_many_images_are_removed(
@@ -108,12 +87,7 @@ def test_the_recount_looks_at_each_promise_a_few_times_however_many_images_are_r
         }
     )
     assert len(decided.plan.image_orders) == WISHES
-    places, looked_at = image_rules._promised_places, list[int]()
-
-    def counted(recount: Any, lease: Lease) -> Any:
-        looked_at.append(lease.id)
-        return places(recount, lease)
-
-    monkeypatch.setattr(image_rules, "_promised_places", counted)
+    looked_at = Mock(wraps=image_rules._promised_places)
+    monkeypatch.setattr(image_rules, "_promised_places", looked_at)
     assert verify(decided.state, decided.plan, rules=decided.recount_rules) == ()
-    assert len(looked_at) <= 4 * WISHES
+    assert looked_at.call_count <= 4 * WISHES

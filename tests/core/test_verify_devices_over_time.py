@@ -12,18 +12,21 @@ from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState, PciDevice
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
+from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.reservation import Booking, Reservation, Verdict
+from one_preempt.core.model.reservation import Booking
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine, VmState
 from one_preempt.core.verify.pci_devices import left_over
 from tests.core.recounted_cluster import (
     NOW_S,
+    accepted,
+    begun,
     cluster,
     codes,
     deploy,
     host,
     plan,
+    reservation,
     running,
     waiting,
     with_lease,
@@ -42,6 +45,7 @@ class Stay:
     asks: tuple[str, ...]
     from_s: int
     until_s: int | None
+    host_id: int = 0
 
     def is_there(self, second: int) -> bool:
         return self.from_s <= second and (self.until_s is None or second < self.until_s)
@@ -122,21 +126,6 @@ def with_devices(vm: VirtualMachine, stay: Stay) -> VirtualMachine:
     return replace(vm, pci_requests=requests(stay))
 
 
-def accepted(lease_id: int, stay: Stay) -> Lease:
-    terms = LeaseTerms(
-        type=LeaseType.DC_NON_PREEMPTABLE,
-        duration_s=None if stay.until_s is None else stay.until_s - stay.from_s,
-        start_at_s=NOW_S + stay.from_s,
-    )
-    lease = Lease(lease_id, terms, 5, 100, (lease_id,), LeaseState.WAITING, NOW_S, explicit=True)
-    return replace(lease, verdict=Verdict.ACCEPTED)
-
-
-def reservation(lease_id: int, stay: Stay) -> Reservation:
-    until_s = None if stay.until_s is None else NOW_S + stay.until_s
-    return Reservation(lease_id, NOW_S + stay.from_s, until_s, (0,), firm=True)
-
-
 def the_host(case: Case, vms: Sequence[VirtualMachine]) -> Host:
     devices = tuple(
         PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", kind, "0302", 100 + holder if holder >= 0 else -1)
@@ -148,10 +137,7 @@ def the_host(case: Case, vms: Sequence[VirtualMachine]) -> Host:
 def told(case: Case) -> tuple[ClusterState, Plan]:
     """The case as a state and a plan. Ids: runs from 100 on, promised from 200, booked from 300, starts from 400."""
     run_vms = [with_devices(running(100 + n, 0, cpus=0, gib=0), one) for n, one in enumerate(case.runs)]
-    run_leases = [
-        replace(accepted(vm.id, one), verdict=Verdict.NONE, state=LeaseState.RUNNING, run_began_at_s=NOW_S)
-        for vm, one in zip(run_vms, case.runs, strict=True)
-    ]
+    run_leases = [begun(vm.id, one) for vm, one in zip(run_vms, case.runs, strict=True)]
     groups = ((200, case.promised), (300, case.booked), (400, case.starts))
     waits = {first + n: one for first, stays in groups for n, one in enumerate(stays)}
     wait_vms = [with_devices(waiting(vm_id, cpus=0, gib=0, state=VmState.HOLD), stay) for vm_id, stay in waits.items()]
@@ -274,7 +260,7 @@ def test_a_promise_that_lost_one_of_its_hosts_keeps_the_devices_on_the_others() 
     state = replace(
         with_lease(with_vm(state, second), pair),
         lease_of_vm={**state.lease_of_vm, 201: 200},
-        reservations={200: (replace(reservation(200, Stay(("a",), 5, 9)), host_ids=(0, 1)),)},
+        reservations={200: (reservation(200, Stay(("a",), 5, 9), Stay(("a",), 5, 9, 1)),)},
     )
     assert codes(state, made) == ["promise-broken"]
 
@@ -283,7 +269,7 @@ def test_whose_time_has_come_takes_the_last_device_before_who_comes_later() -> N
     """Another's VM has the device that it was promised; the recount refuses only who is not due yet."""
     state, made = told(Case(("a",), promised=(Stay(("a",), 5, 9),), starts=(Stay(("a",), 0, 9),)))
     assert codes(state, made) == ["promise-broken"]
-    was_promised = {400: (replace(reservation(400, Stay(("a",), -2, 7)), host_ids=(1,)),)}
+    was_promised = {400: (reservation(400, Stay(("a",), -2, 7, 1)),)}
     assert codes(replace(state, reservations={**state.reservations, **was_promised}), made) == []
 
 

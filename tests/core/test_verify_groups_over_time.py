@@ -14,14 +14,26 @@ from msgspec.structs import replace
 from one_preempt.core.decide import decide
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import VmGroup, VmGroupRole
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
+from one_preempt.core.model.lease import Lease, LeaseTerms, LeaseType
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.reservation import Booking, Reservation, Verdict
+from one_preempt.core.model.reservation import Booking, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.verify import verify
 from tests.core import promised_places
 from tests.core.availability.naive import CASES
-from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, plan, running, waiting, with_lease
+from tests.core.recounted_cluster import (
+    accepted,
+    begun,
+    cluster,
+    codes,
+    deploy,
+    host,
+    plan,
+    reservation,
+    running,
+    waiting,
+    with_lease,
+)
 from tests.core.test_beside_promised import crowd, tied
 from tests.counted_work import lines_run
 
@@ -56,22 +68,6 @@ class Case:
     starts: tuple[Stay, ...] = ()
 
 
-def accepted(lease_id: int, stay: Stay) -> Lease:
-    terms = LeaseTerms(
-        type=LeaseType.DC_NON_PREEMPTABLE,
-        duration_s=None if stay.until_s is None else stay.until_s - stay.from_s,
-        start_at_s=NOW_S + stay.from_s,
-    )
-    one = Lease(lease_id, terms, 5, 100, (lease_id,), LeaseState.WAITING, NOW_S, explicit=True)
-    return replace(one, verdict=Verdict.ACCEPTED)
-
-
-def reservation(lease_id: int, *stays: Stay) -> Reservation:
-    first = stays[0]
-    until_s = None if first.until_s is None else NOW_S + first.until_s
-    return Reservation(lease_id, NOW_S + first.from_s, until_s, tuple(one.host_id for one in stays), firm=True)
-
-
 def told(case: Case) -> tuple[ClusterState, Plan]:
     """The case as a state and a plan. Ids: runs from 100 on, promised from 200, booked from 300, starts from 400."""
     of_role: dict[str, list[int]] = {name: [] for name in ROLES}
@@ -83,8 +79,7 @@ def told(case: Case) -> tuple[ClusterState, Plan]:
             vm = vm if first in (100, 400) else replace(vm, state=VmState.HOLD)
             vms.append(replace(vm, vm_group_id=7, vm_group_role=one.role))
             of_role[one.role].append(vm_id)
-            runs = replace(accepted(vm_id, one), verdict=Verdict.NONE, state=LeaseState.RUNNING, run_began_at_s=NOW_S)
-            leases.append(runs if first == 100 else accepted(vm_id, one))
+            leases.append((begun if first == 100 else accepted)(vm_id, one))
     hosts = [host(number, [vm for vm in vms if vm.host_id == number], cpus=64, gib=64) for number in range(HOSTS)]
     state = cluster(hosts, vms, leases)
     roles = tuple(

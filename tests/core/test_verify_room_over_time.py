@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
+from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, PreemptionEnd, Victim
 from one_preempt.core.model.recount_rules import RecountRules
@@ -18,7 +18,20 @@ from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.model.time_rules import Overrun, TimeRules
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.verify import verify
-from tests.core.recounted_cluster import NOW_S, WHY, cluster, codes, deploy, host, plan, running, waiting
+from tests.core.recounted_cluster import (
+    NOW_S,
+    WHY,
+    accepted,
+    begun,
+    cluster,
+    codes,
+    deploy,
+    host,
+    plan,
+    reservation,
+    running,
+    waiting,
+)
 from tests.counted_work import lines_run
 
 HORIZON_S = 14
@@ -49,30 +62,10 @@ class Case:
     starts: list[Piece]
 
 
-def accepted(lease_id: int, piece: Piece, *, deadline: bool = False) -> Lease:
-    """A lease with a DEADLINE may start when it likes; one without has an exact START."""
-    terms = LeaseTerms(
-        type=LeaseType.DC_NON_PREEMPTABLE,
-        duration_s=None if piece.until_s is None else piece.until_s - piece.from_s,
-        start_at_s=None if deadline else NOW_S + piece.from_s,
-        deadline_at_s=NOW_S + HORIZON_S if deadline else None,
-    )
-    lease = Lease(lease_id, terms, 5, 100, (lease_id,), LeaseState.WAITING, NOW_S, explicit=True)
-    return replace(lease, verdict=Verdict.ACCEPTED)
-
-
-def reservation(lease_id: int, piece: Piece) -> Reservation:
-    until_s = None if piece.until_s is None else NOW_S + piece.until_s
-    return Reservation(lease_id, NOW_S + piece.from_s, until_s, (piece.host_id,), firm=True)
-
-
 def told(case: Case) -> tuple[ClusterState, Plan]:
     """The case as a state and a plan. Ids: runs from 100 on, promised from 200, booked from 300, starts from 400."""
     run_vms = [running(100 + n, one.host_id, cpus=one.cpus, gib=0) for n, one in enumerate(case.runs)]
-    run_leases = [
-        replace(accepted(vm.id, one), verdict=Verdict.NONE, state=LeaseState.RUNNING, run_began_at_s=NOW_S)
-        for vm, one in zip(run_vms, case.runs, strict=True)
-    ]
+    run_leases = [begun(vm.id, one) for vm, one in zip(run_vms, case.runs, strict=True)]
     waits = {first + n: one for first, pieces in ((200, case.promised), (300, case.booked), (400, case.starts))
              for n, one in enumerate(pieces)}  # fmt: skip
     wait_vms = [waiting(vm_id, cpus=one.cpus, gib=0, state=VmState.HOLD) for vm_id, one in waits.items()]
@@ -233,7 +226,7 @@ def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:
 def test_what_outstays_its_slot_leaves_before_the_next_but_after_the_last_only_when_it_is_done() -> None:
     runs = Piece(0, 2, 0, HORIZON_S)
     state, made = told(Case(2, runs=[runs], promised=[], booked=[Piece(0, 2, 5, 9)], starts=[]))
-    promised = replace(accepted(100, runs, deadline=True), state=LeaseState.RUNNING, run_began_at_s=NOW_S)
+    promised = replace(accepted(100, runs, deadline_s=HORIZON_S), state=LeaseState.RUNNING, run_began_at_s=NOW_S)
     over = Piece(0, 2, -5, 0)
     for pieces, expected in (
         ((over, Piece(1, 2, 5, HORIZON_S)), []),

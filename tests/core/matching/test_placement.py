@@ -48,7 +48,7 @@ def place(snapshot_hosts: list, machine: VirtualMachine, **changes: object) -> P
     return maker.place(machine, maker.new_room())
 
 
-def refused(placed: Placement | Unplaced) -> tuple[str, str]:
+def refused(placed: Placement | tuple[Placement, ...] | Unplaced) -> tuple[str, str]:
     assert isinstance(placed, Unplaced)
     return placed.reason.code, placed.reason.text
 
@@ -520,17 +520,12 @@ def test_a_gang_that_does_not_fit_leaves_the_room_as_it_was() -> None:
     maker = matchmaker(cloud([host(0)], gang))
     room = maker.new_room()
 
-    code, text = refused_gang(maker.place_together(gang, room))
+    code, text = refused(maker.place_together(gang, room))
 
     assert code == "no-capacity"
     assert text.startswith("The 2 VMs do not fit together.")
     assert room.free.tolist() == [[400, 8192]]
     assert maker.place_together([], room) == ()
-
-
-def refused_gang(placed: tuple[Placement, ...] | Unplaced) -> tuple[str, str]:
-    assert isinstance(placed, Unplaced)
-    return placed.reason.code, placed.reason.text
 
 
 amounts = st.tuples(st.integers(1, 4), st.integers(1, 4))
