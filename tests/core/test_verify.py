@@ -63,6 +63,8 @@ def test_a_preemption_carried_on_from_an_earlier_plan_is_sound() -> None:
     assert codes(state, plan(STOP, START)) == []
     assert codes(replace(state, paused=True), plan(STOP, START)) == []
     assert codes(replace(state, actions={}), plan(STOP, START)) == ["illegal-state"]
+    # What was sent once is not judged again: by a clock that differs from oned's it has not outlived its DURATION now.
+    assert codes(with_lease(state, lease(1, 1)), plan(STOP, START)) == []
     # It leaves, and not by a call of ours: that was never sent.
     meant = replace(issued, attempts=0, outcome=None, outcome_at_s=None)
     assert codes(replace(state, actions={STOP.id: meant}), plan(STOP, START)) == ["illegal-state"]

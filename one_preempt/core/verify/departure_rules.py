@@ -28,7 +28,7 @@ def _victims_are_preemptable(recount: Recount) -> Iterator[Violation]:
         elif action.preemption_id is None:
             if lease is None or not _has_to_leave(recount, lease, action):
                 yield Violation("no-preemption", f"{action.id} takes VM {action.vm_id} off its host for no preemption")
-        elif lease is None or not _may_be_a_victim(recount, lease):
+        elif not recount.under_way(action) and (lease is None or not _may_be_a_victim(recount, lease)):
             yield Violation(
                 "victim-not-preemptable", f"{action.id}: VM {action.vm_id} is of a lease nobody may preempt"
             )
