@@ -120,6 +120,9 @@ def lease_room(circumstances: Circumstances, lease: Lease, reserved: tuple[Reser
         if runs_from_s is None:
             runs_from_s = _runs_from_s(circumstances, lease, on_hosts)
             until_s = runs_from_s + 1
+        elif lease.state in _STUCK:
+            # It is not expected to end then, but may have to make room from then on as whatever overruns.
+            until_s = lease.expected_end_at_s
         running, lasts_on = _running_stay(
             circumstances, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
         )

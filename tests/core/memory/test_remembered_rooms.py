@@ -27,6 +27,7 @@ from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Preemption
 from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.phases.draft import PlanDraft
@@ -40,6 +41,11 @@ from tests.core.recounted_cluster import NOW_S, cluster, host, lease, running, w
 from tests.simulation.time_stories.watched_cycle import timeline_differences
 
 POLICIES = Policies(MOML, BY_PRIORITY, mode=Mode.ACT, match=MatchOptions(check_access=False))
+OVERRUNS_LEAVE = replace(
+    POLICIES,
+    time=replace(POLICIES.time, overrun=Overrun.PREEMPT),
+    victims=replace(POLICIES.victims, paused_by_owner=True),
+)
 RATES = OverheadRates()
 STORES = {0: datastore(0), 1: datastore(1, shared=False)}
 NETWORKS: dict[int, Network] = {}
@@ -58,6 +64,7 @@ class Drawn:
     cpus: int
     requirement: str
     preemptable: bool
+    paused: bool
 
     def vm(self, lease_id: int) -> VirtualMachine:
         machine = waiting(lease_id, cpus=self.cpus)
@@ -70,10 +77,12 @@ class Drawn:
         kind = LeaseType.BE_SUSPENDABLE if self.preemptable else LeaseType.DC_NON_PREEMPTABLE
         plain = lease(lease_id, lease_type=kind)
         runs = self.host_id is not None
+        # Paused in part: its clock goes on, as long as another VM of it runs.
+        on_host = LeaseState.PAUSED_BY_OWNER if self.paused else LeaseState.RUNNING
         return replace(
             plain,
             terms=replace(plain.terms, duration_s=self.duration_s),
-            state=LeaseState.RUNNING if runs else LeaseState.WAITING,
+            state=on_host if runs else LeaseState.WAITING,
             run_began_at_s=NOW_S + self.began_s if runs else None,
         )
 
@@ -156,6 +165,7 @@ leases_drawn = st.builds(
     cpus=st.sampled_from([1, 1, 1, 1, 1, 2]),
     requirement=st.sampled_from(["", "", "", "RUNNING_VMS < 1", "ID > 0"]),
     preemptable=st.booleans(),
+    paused=st.sampled_from([False, False, True]),
 )
 happenings = st.tuples(
     st.dictionaries(st.integers(0, LEASES - 1), st.one_of(leases_drawn, leases_drawn, st.none()), max_size=1),
@@ -170,10 +180,15 @@ happenings = st.tuples(
 
 
 @settings(max_examples=200)
-@given(st.lists(leases_drawn, min_size=LEASES, max_size=LEASES), st.lists(happenings, min_size=4, max_size=8))
+@given(
+    st.lists(leases_drawn, min_size=LEASES, max_size=LEASES),
+    st.lists(happenings, min_size=4, max_size=8),
+    st.sampled_from([POLICIES, OVERRUNS_LEAVE]),
+)
 def test_what_is_remembered_says_what_is_found_from_scratch(
     first: list[Drawn],
     story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
+    policies: Policies,
 ) -> None:
     cloud, rooms, alike, remembered_ways_out = Cloud(), RememberedRooms(), AlikeHosts(), RememberedWaysOut()
     concerns = LeaseConcerns()
@@ -188,9 +203,9 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
         starts_s = {key: at_s for key, at_s in {**starts_s, **promises}.items() if key in drawn}
         state = cloud.observed(drawn, starts_s, off, now_s, comes, free_mib)
         resting = frozenset({rests}) if rests in drawn and drawn[rests].host_id is not None else frozenset()
-        if maker is None or not maker.follow(state.snapshot, state.hosts, POLICIES.match):
-            maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
-        room = rooms.observed(state, POLICIES, RATES, resting, concerns.observe(state))
+        if maker is None or not maker.follow(state.snapshot, state.hosts, policies.match):
+            maker = Matchmaker(state.snapshot, state.hosts, policies.match)
+        room = rooms.observed(state, policies, RATES, resting, concerns.observe(state))
         slots = alike.slots(state, maker, room)
         if timeline is None:
             timeline = Timeline(room, state.now_s, slots)
@@ -198,9 +213,9 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
             timeline.observe(room, state.now_s, slots)
 
         for one in state.leases.values():
-            assert remembered_ways_out.of(state, POLICIES, one) == ways_out(state, POLICIES, one)
-        anew = RememberedRooms().observed(state, POLICIES, RATES, resting, frozenset())
-        fresh_maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
+            assert remembered_ways_out.of(state, policies, one) == ways_out(state, policies, one)
+        anew = RememberedRooms().observed(state, policies, RATES, resting, frozenset())
+        fresh_maker = Matchmaker(state.snapshot, state.hosts, policies.match)
         assert _said(room) == _said(anew)
         assert slots == AlikeHosts().slots(state, fresh_maker, anew)
         fresh = Timeline(anew, state.now_s, slots)
