@@ -294,7 +294,7 @@ def _reserved_stays(
     coming = list(reserved)
     if on_hosts:
         # What the queue was promised was for all of its VMs: what waits of a gang yet is promised another start.
-        not_before_s = max(state.now_s, _runs_until_s(lease, vms, known))
+        not_before_s = _behind_until_s(state, lease, vms, known)
         coming = [one for one in reserved if one.firm and one.start_at_s >= not_before_s]
     coming = _ahead(lease, [one for one in coming if not _was_cut_short(lease, one)], state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
@@ -337,18 +337,18 @@ def left_of_promise(state: ClusterState, lease: Lease, reserved: tuple[Reservati
     return tuple(_as_displaced(lease, _reserved_stays(state, lease, vms, reserved, ())))
 
 
-def _runs_until_s(lease: Lease, vms: Sequence[VirtualMachine], known: Sequence[Stay]) -> int:
+def _behind_until_s(state: ClusterState, lease: Lease, vms: Sequence[VirtualMachine], known: Sequence[Stay]) -> int:
     """What it was promised to begin before then is behind a lease that has VMs on hosts.
 
-    Nothing to come is, before the whole gang is there: its time has not begun. How long a start takes does not count,
-    for it runs no longer than its DURATION.
+    Nothing to come is, before the whole gang is there: its time has not begun. Else all that has begun is, in its very
+    second as well. How long a start takes does not count, for it runs no longer than its DURATION.
     """
     if any(vm.host_id is None for vm in vms):
-        return 0
+        return state.now_s
     ends_s = [stay.end_s or 0 for stay in known]
     if lease.run_began_at_s is None and lease.remaining_s is not None:
         ends_s = [min(end_s, known[0].start_s + lease.remaining_s) for end_s in ends_s]
-    return max(ends_s, default=0)
+    return max([state.now_s + 1, *ends_s])
 
 
 def _was_cut_short(lease: Lease, one: Reservation) -> bool:
