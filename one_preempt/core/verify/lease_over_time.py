@@ -36,9 +36,10 @@ def was_suspended_often_enough(lease: Lease) -> bool:
 
 
 def has_return_promised(lease: Lease) -> bool:
-    """It is best effort, had to leave, and may not be made to leave again (SR11)."""
+    """It is best effort, had to leave, and may not be made to leave again (SR11). What its owner has paused since does
+    not return before he resumes it."""
     may_return = lease.terms.type.best_effort and lease.preemptions > 0 and was_suspended_often_enough(lease)
-    return may_return and not has_had_its_time(lease)
+    return may_return and not lease.paused_vm_ids and not has_had_its_time(lease)
 
 
 def has_had_its_time(lease: Lease) -> bool:
