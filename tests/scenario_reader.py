@@ -4,6 +4,7 @@ Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 819
 has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
 (BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
 A VM that is `gone` was there when leases were admitted; one that was `given_to` somebody was `user`'s until then.
+`took_s` of a ledger tells how long operations of a kind took, one after the other.
 `images` tells which hosts hold which, with their MiB, what is under way for how long, and what has failed how often.
 All times are seconds from the instant of the decision on: a LEASE may say START_IN_S, DEADLINE_IN_S and DURATION_S.
 """
@@ -37,6 +38,7 @@ from one_preempt.core.model.image_transfer import (
 from one_preempt.core.model.infrastructure import Cluster
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.owner_use import OwnerUse
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
@@ -357,6 +359,11 @@ def ledger_of(document: dict[str, Any], snapshot: PoolSnapshot) -> Ledger:
             )
             for host_id, pool in document.get("images", {}).get("held", {}).items()
         },
+        observed_overheads=tuple(
+            ObservedOverhead(OverheadKind(kind), 0, SYSTEM_DATASTORE, 1024, took_s, NOW_S)
+            for kind, took in given.get("took_s", {}).items()
+            for took_s in took
+        ),
     )
 
 

@@ -20,10 +20,10 @@ _ENDING = frozenset({LcmState.SHUTDOWN, LcmState.EPILOG, LcmState.CLEANUP_DELETE
 def gone_any_moment(draft: PlanDraft, lease: Lease, wanted: Sequence[tuple[int, Resources]]) -> bool:
     """What it lacks of `wanted`, by host id, is with those who are ending there; and it is not late for long.
 
-    For longer than a guest takes to shut down, and the margin, nobody is waited for.
+    For longer than a guest takes to shut down, as far as it was learned, and the margin, nobody is waited for.
     """
     now_s, start_at_s = draft.state.now_s, lease.terms.start_at_s
-    waits_s = -(-draft.policies.overhead.shutdown_ms // MS_PER_S) + draft.policies.time.preparation_margin_s
+    waits_s = -(-draft.rates.at(None).shutdown_ms // MS_PER_S) + draft.policies.time.preparation_margin_s
     if start_at_s is None or not start_at_s <= now_s < start_at_s + waits_s:
         return False
     index, free = draft.state.hosts.index_by_id, draft.room.free.copy()
