@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -14,8 +14,8 @@ from one_preempt.core.model.infrastructure import VmGroup
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
+from one_preempt.core.overhead.method_pricing import LeasePrice
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.lease_prices import price_of
 from one_preempt.core.phases.preempting.room_then import Amounts, RoomThen
 from one_preempt.core.phases.reservations.leaving_in_time import who_leave_too_late
 from one_preempt.core.phases.room_wanted import RoomWanted
@@ -35,6 +35,7 @@ def request_problem(
     draft: PlanDraft,
     wanted: RoomWanted,
     possible: Sequence[PossibleVictim],
+    prices: Mapping[int, LeasePrice],
     then: RoomThen,
     within: BoolArray | None = None,
 ) -> PreemptionProblem:
@@ -48,7 +49,7 @@ def request_problem(
     leases = []
     for victim, worth in zip(possible, _worths(draft, wanted, possible), strict=True):
         members = victim.vms
-        price = price_of(draft, members, victim.methods)
+        price = prices[victim.lease.id]
         leases.append(
             PreemptableLease(
                 id=victim.lease.id,

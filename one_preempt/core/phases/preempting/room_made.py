@@ -23,6 +23,7 @@ from one_preempt.core.phases.preempting.chosen_for_later import (
     there_is_time,
 )
 from one_preempt.core.phases.preempting.decided_preemption import decided_preemption
+from one_preempt.core.phases.preempting.lease_prices import price_of
 from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
     as_victims,
@@ -162,9 +163,10 @@ def _ask_once(
     """
     policies, surely = draft.policies, asked_before == CHOICES_A_REQUEST - 1
     possible, spared = _who_could_leave(draft, wanted, staying, surely=surely)
-    then = room_then(draft, wanted, possible)
+    prices = {one.lease.id: price_of(draft, one.vms, one.methods) for one in possible}
+    then = room_then(draft, wanted, possible, prices)
     within = _within(draft, wanted, possible, lacking, surely=surely)
-    problem = request_problem(draft, wanted, possible, then, within)
+    problem = request_problem(draft, wanted, possible, prices, then, within)
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):

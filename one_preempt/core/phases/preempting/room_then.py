@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.method_pricing import LeasePrice
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.lease_prices import price_of
 from one_preempt.core.phases.reservations.giving_way import Taken, giving_way
 from one_preempt.core.phases.reservations.known_ends import known_end_s
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling, to_spare
@@ -37,8 +37,10 @@ class RoomThen(Struct, frozen=True, eq=False):
         return vm.cpu_centi - cpu_centi, vm.memory_mib - memory_mib
 
 
-def room_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> RoomThen:
-    """What is free for the whole stay, and what those who could leave would add.
+def room_then(
+    draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim], prices: Mapping[int, LeasePrice]
+) -> RoomThen:
+    """What is free for the whole stay, and what those who could leave, at `prices` by lease id, would add.
 
     At first each of them counts for all of that time, also one that holds its room firmly for a part of it: what its
     leaving gives must not be lent from the time after its end, which may be promised to somebody else. But of what is
@@ -52,6 +54,7 @@ def room_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleV
         ends_s[lease_id] = known_end_s(draft, draft.state.leases[lease_id], stays[0])
         draft.timeline.replace(lease_id, stays[1:])
     firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s, throughout=True)
+    dearest_first = sorted(possible, key=lambda one: (-prices[one.lease.id].overhead_ms, one.lease.id))
     there = _there(draft, possible, ends_s)
     spare = {} if firm is None else to_spare(draft, wanted.lease, wanted.start_s, wanted.end_s, there)
     for stays in held:
@@ -62,12 +65,12 @@ def room_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleV
         for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
             firm[row] -= amounts
     if wanted.start_s > now_s:
-        return RoomThen(firm, _stay_until_they_end(draft, firm, spare, possible, ends_s))
+        return RoomThen(firm, _stay_until_they_end(draft, firm, spare, dearest_first, ends_s))
     free = draft.room.free
     for row, parts in spare.items():
         # Beside what is free already, whoever has that.
         parts[wanted.start_s] = np.minimum(parts[wanted.start_s], np.maximum(free[row] - firm[row], 0)).tolist()
-    of_no_use = _stay_until_they_end(draft, firm, spare, possible, ends_s)
+    of_no_use = _stay_until_they_end(draft, firm, spare, dearest_first, ends_s)
     return RoomThen(np.minimum(firm, free), of_no_use)
 
 
@@ -91,18 +94,13 @@ def _stay_until_they_end(
     possible: Sequence[PossibleVictim],
     ends_s: Mapping[int, int | None],
 ) -> dict[int, Amounts]:
-    """Give what is to `spare` to those who end, the dearest first, and add it to `firm`; what each VM has of it."""
+    """Give what is to `spare` to those who end, the first ones first, and add it to `firm`; what each VM has of it."""
     index, of_no_use = draft.state.hosts.index_by_id, dict[int, Amounts]()
-    ending = [
-        (-price_of(draft, one.vms, one.methods).overhead_ms, one.lease.id, end_s, one)
-        for one in possible
-        for end_s in (ends_s.get(one.lease.id),)
-        if end_s is not None and any(index[vm.history[-1].host_id] in spare for vm in one.vms)
-    ]
-    for _, _, end_s, one in sorted(ending):
-        for vm in one.vms:
+    for one in possible if spare else ():
+        end_s = ends_s.get(one.lease.id)
+        for vm in one.vms if end_s is not None else ():
             row = index[vm.history[-1].host_id]
-            before = [amounts for from_s, amounts in spare.get(row, {}).items() if from_s < end_s]
+            before = [amounts for from_s, amounts in spare.get(row, {}).items() if end_s is None or from_s < end_s]
             has = [min(amounts) for amounts in zip((vm.cpu_centi, vm.memory_mib), *before, strict=True)]
             if before and any(has):
                 for amounts in before:
