@@ -135,7 +135,28 @@ def _is_barred(draft: PlanDraft, lease: Lease, stay: Stay, in_its_way: Leaving) 
 def _who_is_there(draft: PlanDraft, lease: Lease, stay: Stay) -> str:
     if draft.state.paused and lease.preempts:
         return _PAUSED
-    return STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
+    if _meets_overrun(draft, stay):
+        return STILL_THERE
+    until_s = _there_until_s(draft, stay)
+    until_s = _there_until_s(draft, stay)
+    return _IS_THERE if until_s is None else f"another lease is on its hosts until {utc_text(until_s)}"
+
+
+def _there_until_s(draft: PlanDraft, stay: Stay) -> int | None:
+    """When the last of those who are on its hosts beyond its start will have left; None where that is not known.
+
+    Of what has not begun to run it is guessed anew in each cycle, which nobody is told.
+    """
+    state = draft.state
+    host_ids = {int(state.hosts.ids[row]) for row in stay.host_rows}
+    guests = {state.lease_of_vm.get(vm_id) for host_id in host_ids for vm_id in state.snapshot.hosts[host_id].vm_ids}
+    ends_s: list[int] = []
+    for lease_id in guests:
+        guest = state.leases.get(lease_id) if lease_id is not None else None
+        if guest is None or guest.expected_end_at_s is None:
+            return None
+        ends_s.append(guest.expected_end_at_s)
+    return max((end_s for end_s in ends_s if end_s > stay.start_s), default=None)
 
 
 def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
