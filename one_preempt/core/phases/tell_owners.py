@@ -32,7 +32,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
-from one_preempt.core.reconciliation.settled_actions import OVERRUN
+from one_preempt.core.reconciliation.settled_actions import CANCELLED, OVERRUN
 from one_preempt.core.sched_message import OUR_MARK, SCHED_MESSAGE
 from one_preempt.core.victims import has_overrun
 
@@ -205,6 +205,8 @@ def _why_it_leaves(draft: PlanDraft, lease: Lease) -> str:
         for record in draft.state.actions.values()
         if record.lease_id == lease.id and record.kind is ActionKind.TERMINATE
     }
+    if CANCELLED in ended_for:
+        return "terminated, because an administrator has cancelled it"
     if lease.preempted_by is not None:
         return terminated_status(lease.preempted_by) if ended_for else leaving_status(lease.terms.type)
     if OVERRUN in ended_for:
