@@ -59,7 +59,8 @@ def _in_words(counts: Sequence[int]) -> str:
 
 def _how_many(runs: Sequence[Run]) -> str:
     workloads = _by_seed(runs)
-    told = f"{_in_words(list(map(len, workloads.values())))} requests"
+    counts = list(map(len, workloads.values()))
+    told = "1 request" if set(counts) == {1} else f"{_in_words(counts)} requests"
     return told + (f", {len(workloads)} seeds, mean ± 95 %" if len(workloads) > 1 else "")
 
 
