@@ -591,6 +591,17 @@ def test_a_log_that_names_no_owner_is_to_be_looked_at_under_fair_share(tmp_path:
     assert doubt not in run(a_heavy_user_and_a_light_one(tmp_path), "--queue", "fair-share").output
 
 
+def test_shares_of_groups_that_the_log_does_not_have_are_to_be_looked_at(tmp_path: Path) -> None:
+    path, configuration = a_heavy_user_and_a_light_one(tmp_path), tmp_path / "shares.conf"
+    fair = ("--queue", "fair-share", "--config", configuration)
+    configuration.write_text("fair_share: {shares: {astronomy: 5, locals: 2, '100': 3}}\n")
+    assert "fair_share.shares has astronomy, and no request is of such a group" in " ".join(
+        run(path, *fair).output.split()
+    )
+    configuration.write_text("fair_share: {shares: {locals: 2}}\n")
+    assert "To be looked at" not in run(path, *fair).output
+
+
 def test_the_accounting_of_a_cloud_is_replayed_on_the_hosts_that_it_names_or_on_others(tmp_path: Path) -> None:
     accounting = Path(__file__).parents[1] / "traces" / "accounting.xml"
     document = answer(accounting, "--policy", "nop", "--policy", "moml")

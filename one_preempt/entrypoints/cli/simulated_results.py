@@ -21,7 +21,8 @@ from one_preempt.simulation.probes.outcome import outcomes
 from one_preempt.simulation.probes.statistics import Interval
 from one_preempt.simulation.probes.waiting import percentile, waits_s
 from one_preempt.simulation.probes.writing import Row
-from one_preempt.simulation.simulator.owners import names_owner
+from one_preempt.simulation.simulator.owners import group_name, names_owner, origin_of
+from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
 from one_preempt.simulation.workload.places import can_never_run
 from one_preempt.simulation.workload.workload import UNKNOWN_ID, Workload, WorkloadRequest
 
@@ -94,10 +95,8 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
             f"the run ends {study.until_s} s after its start (--until, or until_s), and the first request is submitted "
             f"after {first_s} s: all figures are empty"
         )
-    if any(map(tells_owners_apart, study.all_settings)) and not any(
-        names_owner(request) for workload in workloads for request in workload.requests
-    ):
-        doubts.append("no request names its user or group: with fair-share all of them are one owner's")
+    if any(map(tells_owners_apart, study.all_settings)):
+        doubts += _doubts_about_owners(study, workloads)
     counts = [_that_never_run(study, workload) for workload in workloads]
     if any(counts):
         if set(counts) == {1}:
@@ -109,6 +108,21 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
     if len({run.variant.policy for run in runs}) > 1 and not any(run.played.figures.preemptions for run in runs):
         doubts.append("nobody had to leave for another lease: the preemption policies had nothing to decide")
     return doubts
+
+
+def _doubts_about_owners(study: Study, workloads: Sequence[Workload]) -> Iterator[str]:
+    requests = [request for workload in workloads for request in workload.requests]
+    if not any(map(names_owner, requests)):
+        yield "no request names its user or group: with fair-share all of them are one owner's"
+    there = {LOCALS, EXTERNALS, *(group_name(origin_of(request)) for request in requests)}
+    # Digits are the id of a group.
+    strange = [name for name in study.settings.fair_share.shares if name not in there and not name.isdecimal()]
+    if strange:
+        named = plain_words(", ".join(strange), _LONGEST_NOTE)
+        yield (
+            f"fair_share.shares has {named}, and no request is of such a group: group 3 of a log is called group3, or "
+            "external-group3"
+        )
 
 
 def _that_never_run(study: Study, workload: Workload) -> int:
