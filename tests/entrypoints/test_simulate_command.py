@@ -483,6 +483,14 @@ def test_energy_policies_need_hosts_that_may_sleep(mode: str | None, tmp_path: P
     assert "power.mode: enforce" in result.output
 
 
+def test_hosts_handed_over_that_there_are_not_are_to_be_looked_at(tmp_path: Path) -> None:
+    path, doubt = quiet_afternoon(tmp_path), "power.hosts matches no host, so none sleeps"
+    configuration = tmp_path / "power.conf"
+    configuration.write_text(POWER.format(mode="enforce").replace("node[123]", "gpu-*"))
+    assert doubt in " ".join(run(path, "--config", configuration).output.split())
+    assert "power.hosts" not in run(path, *with_power(tmp_path, "enforce")).output
+
+
 def test_an_energy_policy_that_there_is_not_is_told(tmp_path: Path) -> None:
     result = run(quiet_afternoon(tmp_path), *with_power(tmp_path, "enforce"), "--energy-policy", "none-such")
     assert result.exit_code == 1

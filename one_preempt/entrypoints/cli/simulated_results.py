@@ -105,6 +105,11 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
             many = f"{_in_words(counts)} requests"
             told = f"{many} fit on no host of this site, or are larger than all of it: they never run"
         doubts.append(told)
+    if _hands_hosts_over(study) and all(run.played.figures.energy is None for run in runs):
+        doubts.append(
+            "power.hosts matches no host, so none sleeps: in a simulation they are called node0, node1 and so on, in "
+            "the cluster default"
+        )
     if len({run.variant.policy for run in runs}) > 1 and not any(run.played.figures.preemptions for run in runs):
         doubts.append("nobody had to leave for another lease: the preemption policies had nothing to decide")
     return doubts
@@ -123,6 +128,10 @@ def _doubts_about_owners(study: Study, workloads: Sequence[Workload]) -> Iterato
             f"fair_share.shares has {named}, and no request is of such a group: group 3 of a log is called group3, or "
             "external-group3"
         )
+
+
+def _hands_hosts_over(study: Study) -> bool:
+    return study.settings.power.mode == "enforce" and bool(study.settings.power.hosts)
 
 
 def _that_never_run(study: Study, workload: Workload) -> int:
