@@ -14,10 +14,16 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import Reason
-from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, Nic, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.known_ends import has_ended_by
 from one_preempt.core.victims import PossibleVictim
+
+# On their way off their hosts, or off them, and not at an end: their disks and addresses stay theirs.
+_KEEPING = frozenset({
+    LcmState.SAVE_STOP.name, LcmState.EPILOG_STOP.name, VmState.STOPPED.name,
+    LcmState.SHUTDOWN_UNDEPLOY.name, LcmState.EPILOG_UNDEPLOY.name, VmState.UNDEPLOYED.name,
+})  # fmt: skip
 
 
 def unserved(
@@ -62,4 +68,4 @@ def _who_end(draft: PlanDraft, start_s: int, leaving: Sequence[PossibleVictim]) 
                 yield vm
     for lease in draft.state.leases.values():
         if has_ended_by(draft, lease, start_s):
-            yield from draft.members(lease)
+            yield from (vm for vm in draft.members(lease) if vm.state_name not in _KEEPING)
