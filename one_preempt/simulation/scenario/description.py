@@ -172,8 +172,10 @@ def _mistakes(scenario: Scenario) -> Iterator[str]:
     for name in scenario.site.durations:
         if name not in known:
             yield f"site.durations has no '{name}'; there are: {', '.join(known)}"
-    if scenario.image_staging is not None and scenario.site.images is None:
-        yield "image_staging needs a link: write site.images.link_megabit_per_s"
+    if scenario.site.images is None:
+        for key, is_given in (("image_staging", scenario.image_staging), ("leases.images", scenario.leases.images)):
+            if is_given:
+                yield f"{key} needs a link: write site.images.link_megabit_per_s"
     yield from _drawn_mistakes(scenario)
     names = [policy.casefold() for policy in scenario.policies]
     if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):

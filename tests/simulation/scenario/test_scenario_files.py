@@ -295,6 +295,10 @@ def changed(**more: Any) -> dict[str, Any]:
             r"site\.hosts names 1200001 machines together: 1000000 are",
         ),
         (changed(site={"hosts": [{"count": 2}], "durations": {"bot_s": 1}}), "no 'bot_s'; there are: boot_s"),
+        (
+            changed(leases={"images": [{"name": "usual", "size_mib": 600, "share": 1}]}),
+            r"leases\.images needs a link: write site\.images\.link_megabit_per_s",
+        ),
         (changed(faults=[{"host_dies": 8}]), r"faults\[0\] names host 8, and there are hosts 0 to 7"),
         (changed(faults=[{"at_s": 5}]), r"faults\[0\] needs one of host_dies, host_returns and operation"),
         (changed(faults=[{"host_dies": 1, "host_returns": 2}]), r"faults\[0\] needs one of host_dies"),
