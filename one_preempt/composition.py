@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.core.model.plan import Plan
+    from one_preempt.core.policies import Policies
     from one_preempt.core.verify import Violation
     from one_preempt.enactment.image_enactment import ImageEnactment
     from one_preempt.enactment.power_enactment import PowerEnactment
@@ -245,20 +246,16 @@ def open_metrics_server(listen: str, text: Text) -> AbstractContextManager[Calla
 def _cycle(
     settings: Settings,
     around: Surroundings,
-    preemption: str | None = None,
+    chosen: Policies | None = None,
     verification: Verification | None = None,
-    tells_owners: bool = True,
-    energy_policy: EnergyPolicy | None = None,
 ) -> SchedulingCycle:
+    """`chosen` stands in place of what `settings` choose."""
     from one_preempt.configuration.chosen_policies import admission_rules, policies
     from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.scheduling_cycle import SchedulingCycle
 
-    chosen = replace(policies(settings, preemption), tells_owners=tells_owners)
-    if energy_policy is not None:
-        chosen = replace(chosen, power=replace(chosen.power, policy=energy_policy))
-    keep_log_s = settings.store.keep_log_days * DAY_S
-    return SchedulingCycle(around, chosen, admission_rules(settings), keep_log_s, verification or Verification.FULL)
+    rules, keep_log_s = admission_rules(settings), settings.store.keep_log_days * DAY_S
+    return SchedulingCycle(around, chosen or policies(settings), rules, keep_log_s, verification or Verification.FULL)
 
 
 def simulated_cycle(
@@ -277,6 +274,7 @@ def simulated_cycle(
     the cloud's machines, and answers at once. `energy_policy` stands in place of the one that `settings` name.
     """
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+    from one_preempt.configuration.chosen_policies import policies
     from one_preempt.enactment.image_enactment import ImageEnactment
     from one_preempt.enactment.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
@@ -302,10 +300,13 @@ def simulated_cycle(
     events = None if tells_owners else HeardStarts(cloud)
     gangs = SimulatedGangIssuer(enactor, store)
     around = Surroundings(reader, store, enactor, cloud.clock, events=events, gangs=gangs, power=power, images=images)
-    return _cycle(settings, around, policy, verification, tells_owners, energy_policy)
+    chosen = replace(policies(settings, policy), tells_owners=tells_owners)
+    if energy_policy is not None:
+        chosen = replace(chosen, power=replace(chosen.power, policy=energy_policy))
+    return _cycle(settings, around, chosen, verification)
 
 
-def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:
+def plan_once(settings: Settings, source: Path | None = None) -> PlannedCycle:
     """One dry-run cycle, on the cloud or on a recording; nothing is written and nothing is asked of oned.
 
     On the live cloud the ledger of the daemon is read where there is one, so that the rehearsal knows which leases
@@ -313,9 +314,9 @@ def plan_once(settings: Settings, source: Path | None = None, policy: str | None
     """
     reader = open_reader(settings, source)
     if source is None:
-        return _rehearse(settings, reader, SystemClock(), _copy_of_ledger(settings), policy)
+        return _rehearse(settings, reader, SystemClock(), _copy_of_ledger(settings))
     clock = FixedClock(reader.read().observed_at_s)
-    return _rehearse(_for_recording(settings), reader, clock, _empty_store(), policy)
+    return _rehearse(_for_recording(settings), reader, clock, _empty_store())
 
 
 def _for_recording(settings: Settings) -> Settings:
@@ -329,12 +330,10 @@ def _for_recording(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, matchmaker=matchmaker, limits=limits)
 
 
-def _rehearse(
-    settings: Settings, reader: PoolReader, clock: Clock, store: LeaseStore, policy: str | None
-) -> PlannedCycle:
+def _rehearse(settings: Settings, reader: PoolReader, clock: Clock, store: LeaseStore) -> PlannedCycle:
     from one_preempt.surroundings import Surroundings
 
-    report = _cycle(settings, Surroundings(reader, store, None, clock), policy).run()
+    report = _cycle(settings, Surroundings(reader, store, None, clock)).run()
     assert report.plan is not None and report.state is not None, "a cycle without an enactor always decides"
     return PlannedCycle(report.plan, report.state, report.violations)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from one_preempt.composition import PlannedCycle, plan_once
 from one_preempt.configuration.chosen_policies import chosen_queue_order, overhead_rates
@@ -37,7 +38,9 @@ from one_preempt.explanation.overheads import (
 def plan_command(config_path: Path | None, source: Path | None, policy: str | None, as_json: bool) -> int:
     """Show what the scheduler would do now, and why; nothing is done. Exit code 1 if the plan breaks a rule."""
     settings = load_settings(config_path) if source is None else settings_or_shipped(config_path)
-    planned = plan_once(settings, source, policy)
+    if policy:
+        settings = replace(settings, preemption_policy=policy)
+    planned = plan_once(settings, source)
     order = chosen_queue_order(settings)
     groups = groups_in_turn(planned.state.use, order) if isinstance(order, FairShare) else []
     learned = learned_overheads(planned.state, overhead_rates(settings), learns=settings.overhead.learn)
