@@ -21,7 +21,7 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
-from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
+from one_preempt.core.phases.devices_and_groups.never_placed import exceed_all_hosts, never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.expected_images import hosts_with_images_first, rows_with_images
 from one_preempt.core.phases.queue.firm_ahead import FirmAhead
@@ -149,11 +149,13 @@ class QueueRoom:
         return tried
 
     def is_hopeless(self, request: TimedRequest[Turn]) -> bool:
-        """No host could take it whoever left, as far as that is known."""
+        """No host could take it whoever left, nor all of them together, as far as that is known."""
         turn, unplaced = request.demand, self.unplaced.get(request.lease_id)
         if turn.marked or unplaced is None:
             return False
-        return unplaced.reason.code == reasons.TOO_SMALL or never_placed(self._draft, turn.vms) is not None
+        if unplaced.reason.code == reasons.TOO_SMALL or never_placed(self._draft, turn.vms) is not None:
+            return True
+        return len(turn.vms) > 1 and exceed_all_hosts(self._draft, turn.vms)
 
     def bring_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         """Start it now, or let it keep its promise, or have an earlier one."""
