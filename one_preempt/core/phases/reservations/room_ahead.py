@@ -200,27 +200,27 @@ def _taken_by_row(draft: PlanDraft, lease: Lease, there: Iterable[GivingWay], st
 def _until_sent_out(
     draft: PlanDraft, lease: Lease, there: Mapping[int, Sequence[Taken]], start_s: int
 ) -> Mapping[int, Sequence[Taken]]:
-    """The same, where the lease makes nobody leave: at most until others are there who do, and were promised that.
+    """The same, where the lease makes nobody leave: at most until others come who do, and were promised that.
 
-    Not where they come before it: who is still there then was not in their way.
+    These have all leave who are in the way of what is firm in their time, and so of this lease. Who is over before it
+    starts may have found room beside them.
     """
     if lease.preempts or not there or not is_promised(draft, lease):
         return there
-    begins_s, leases = dict[int, int](), draft.state.leases
+    begins_s, leases, now_s = dict[int, int](), draft.state.leases, draft.state.now_s
     for lease_id, stays in draft.timeline.stays.items():
         if lease_id == lease.id or lease_id not in leases or not leases[lease_id].preempts:
             continue
         for stay in stays:
-            for row in stay.host_rows if stay.firm and not stay.displaced and stay.start_s > start_s else ():
-                if row in there:
+            if stay.firm and not stay.displaced and stay.start_s > now_s and _end_s(stay) > start_s:
+                for row in there.keys() & set(stay.host_rows):
                     begins_s[row] = min(begins_s.get(row, stay.start_s), stay.start_s)
-    return {
-        row: [
-            one if row not in begins_s else one._replace(ends_at_s=min(one.ends_at_s or END_OF_TIME_S, begins_s[row]))
-            for one in takes
-        ]
-        for row, takes in there.items()
-    }
+    found = dict(there)
+    for row, begin_s in begins_s.items():
+        # Who has left by its start takes nothing.
+        staying = there[row] if begin_s > start_s else ()
+        found[row] = [one._replace(ends_at_s=min(one.ends_at_s or END_OF_TIME_S, begin_s)) for one in staying]
+    return found
 
 
 def _taken_by_who_starts(draft: PlanDraft, lease: Lease, start_s: int) -> Iterator[Taken]:
