@@ -27,10 +27,14 @@ _SQLITE_FAILURES = {
 _WHERE_READ_ONLY = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")
 _STANDBY = "a standby is read-only: name the server that it follows in {key}"
 _FULL_SERVER = "make room on the disk of the server, nothing that was acknowledged is lost"
+# Since its version 15 PostgreSQL lets nobody but the owner of a database make tables in it.
+_NOT_ITS_OWNER = "let this user own the database: ALTER DATABASE ... OWNER TO ..."
+_WITHOUT_RIGHTS = "the user needs all rights on this database: GRANT ALL ON ... TO ..."
 # By PostgreSQL's state of a statement, or MariaDB's number of an error.
 _SERVER_MENDS: dict[object, str] = {
     "25006": _STANDBY, 1290: _STANDBY, 1792: _STANDBY, 1836: _STANDBY,
     "53100": _FULL_SERVER, 1021: _FULL_SERVER, 1114: _FULL_SERVER,
+    "42501": _NOT_ITS_OWNER, 1044: _WITHOUT_RIGHTS, 1142: _WITHOUT_RIGHTS,
 }  # fmt: skip
 
 

@@ -168,7 +168,7 @@ def _require_every_character(connection: Connection, database: NamedDatabase) ->
     if encoding != "UTF8":
         raise LeaseStoreError(
             f"{database} has the encoding {encoding}, in which not every text can be kept: make another one by "
-            "CREATE DATABASE ... ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, "
+            "CREATE DATABASE ... OWNER ... ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, "
             "and carry over by pg_dump what is in this one"
         )
 

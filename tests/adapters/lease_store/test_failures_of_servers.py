@@ -51,6 +51,12 @@ FULL = "make room on the disk of the server"
         (OfMariaDB(1290, "running with the --read-only option"), LEASES, f"{STANDBY}store.url"),
         (OfPostgreSQL("53100", "could not extend file: No space left on device\nHINT: ..."), LEASES, FULL),
         (OfMariaDB(1114, "The table 'transitions' is full"), LEASES, FULL),
+        (OfPostgreSQL("42501", "permission denied for schema public"), LEASES, "let this user own the database: ALTER"),
+        (
+            OfMariaDB(1142, "CREATE command denied to user 'one'"),
+            LEASES,
+            "the user needs all rights on this database: ",
+        ),
     ],
 )
 def test_what_a_server_refuses_is_told_with_what_to_do(cause: Exception, purpose: Purpose, mend: str) -> None:

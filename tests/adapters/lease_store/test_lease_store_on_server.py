@@ -80,7 +80,9 @@ def test_a_postgresql_database_that_cannot_keep_every_text_is_refused(
                 LeaseStoreError, match=rf"has the encoding {encoding}, in which not every text"
             ) as caught:
                 opening(url)
-        made = re.sub(r".* by (CREATE DATABASE) \.\.\.(.*), and carry over.*", r"\1 wide\2", str(caught.value))
+        made = re.sub(
+            r".* by (CREATE DATABASE) \.\.\. OWNER \.\.\.(.*), and carry over.*", r"\1 wide\2", str(caught.value)
+        )
         outside.execute(text(made))
         upgrade(parsed_url(server_url).set(database="wide").render_as_string(hide_password=False))
     finally:
