@@ -63,13 +63,18 @@ def test_the_state_comes_from_the_vms_and_from_lease_status(users: CloudOfUsers)
     assert "on hold: SIZE 8: eva may ask for at most 4" in table
 
 
-def test_a_gang_that_is_refused_is_not_asked_for_more_vms(users: CloudOfUsers) -> None:
+def test_a_gang_is_asked_for_more_vms_only_once_and_not_if_it_is_refused(users: CloudOfUsers) -> None:
     gang = 'CPU="1"\nMEMORY="64"\nLEASE=[TYPE="BE-SUSPENDABLE",NAME="nine",SIZE="9"]'
     users.cloud.vm_allocate(users.caller("eva"), gang, True)
     users.say(0, "LEASE_STATUS", "on hold: SIZE 9: eva may ask for at most 4")
     table = " ".join(users.run("eva", "lease", "list").stdout.split())
     assert "eva may ask for at most 4" in table
     assert "create the others" not in table
+    users.say(0, "LEASE_STATUS", "waits for more VMs: 1 of the 9 VMs of lease 'nine' exist: create the others")
+    users.cloud.vm_allocate(users.caller("eva"), gang.replace("9", "8"), True)
+    users.say(1, "LEASE_STATUS", "waits for more VMs: 1 of the 8 VMs of lease 'nine' exist: create the others")
+    assert users.run("eva", "lease", "list").stdout.count("waits for more VMs") == 2
+    assert " ".join(users.run("eva", "lease", "list").stdout.split()).count("exist:") == 2
 
 
 def test_who_was_stopped_for_the_duration_is_over_is_not_said_to_have_paused_it(users: CloudOfUsers) -> None:

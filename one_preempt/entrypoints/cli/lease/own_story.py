@@ -88,9 +88,10 @@ def state_in_words(lease: OwnLease) -> str:
 def status_in_words(lease: OwnLease) -> str:
     """What LEASE_STATUS says, else what is wrong, else why it says nothing yet."""
     told = [printable(text, LONGEST_STATUS) for text in lease.statuses[:3]]
-    # Who was refused as it is asks in vain for the VMs that are missing.
-    is_told = any(lease.problem in text for text in told)
-    if lease.problem and not is_told and (lease.terms is None or lease.state is not LeaseState.REFUSED):
+    # Where VMs are missing the scheduler knows better whether they are waited for, once it has said anything.
+    waits_for_vms = lease.terms is not None and lease.state in (LeaseState.REFUSED, LeaseState.INCOMPLETE)
+    is_told = any(lease.problem in text for text in told) or (waits_for_vms and bool(told))
+    if lease.problem and not is_told:
         told.append(printable(lease.problem, LONGEST_STATUS))
     return "; ".join(told) or "nothing yet"
 
