@@ -11,10 +11,11 @@ from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.enactment.power_enactment import PowerEnactment
+from one_preempt.policy_registry import ENERGY_POLICIES
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState
-from tests.power.power_play import RULES, Counting, PowerPlay
+from tests.power.power_play import BOOT_S, RULES, Counting, PowerPlay
 
 AWAKE, CUTTING_POWER, FAILED = PowerPhase.AWAKE, PowerPhase.CUTTING_POWER, PowerPhase.FAILED
 
@@ -48,6 +49,29 @@ def test_a_host_that_hangs_again_is_left_alone() -> None:
     play.pass_time(4 * 3600)
     assert play.orders("hard-off") == 1
     assert play.store.power_sequences()[0].failures > 1
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP"])
+def test_who_may_preempt_waits_for_no_host_that_should_be_up_by_now(policy: str) -> None:
+    play = PowerPlay(2, replace(RULES, policy=ENERGY_POLICIES.named(policy)))
+    play.submit(2, 'TYPE = "BE-SUSPENDABLE"', external=True)
+    play.until(lambda: len(play.asleep()) == 1)
+    play.machines.mishaps[play.asleep()[0]] = PowerMishap.NEVER_UP
+    urgent = play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.until(lambda: play.host_of(urgent) is not None, at_most_s=BOOT_S + 90)
+
+
+def test_another_host_is_woken_for_who_waits_for_one_that_should_be_up_by_now() -> None:
+    play = PowerPlay(3, replace(RULES, boot_timeout_s=BOOT_S + 90))
+    play.until(lambda: len(play.asleep()) == 3)
+    play.machines.mishaps[0] = PowerMishap.DOES_NOTHING
+    first = play.submit(2)
+    play.until(lambda: play.host_of(first) == 1, at_most_s=2 * BOOT_S + 120)
+    play.until(lambda: play.phase(0) is FAILED)
+    # Nor is it tried again before another one once its pause is over.
+    play.until(lambda: play.asleep() == [0, 2])
+    second = play.submit(2)
+    play.until(lambda: play.host_of(second) == 2, at_most_s=BOOT_S + 60)
 
 
 def test_what_comes_up_while_it_is_left_alone_keeps_its_power() -> None:

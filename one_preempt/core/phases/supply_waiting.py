@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -29,7 +30,7 @@ from one_preempt.core.phases.power.needed_hosts import (
     may_wait,
     too_late,
 )
-from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.power_draft import SEEN_WITHIN_S, PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import promised_wakings
@@ -37,9 +38,6 @@ from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.demand_ahead import gang_demand
 from one_preempt.core.phases.reservations.stays import takes_s
 from one_preempt.core.phases.room_wanted import RoomWanted
-
-# So long after the end of its boot, with the look at its power before, a host is enabled and seen at the latest.
-SEEN_WITHIN_S = 60
 
 
 def supply_waiting(draft: PlanDraft) -> None:
@@ -77,7 +75,7 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
         return
     up_by_s = power.latest_up_s
     vms = draft.startable(lease)
-    if power.coming.any() and _has_room_by(draft, lease, vms, up_by_s):
+    if power.coming_in_time.any() and _has_room_by(draft, power, lease, vms, up_by_s):
         _waits_for_hosts(draft, lease)
         return
     asked = ask(draft, power, Occasion.ARRIVAL, request_at(draft, lease, up_by_s, vms))
@@ -103,12 +101,14 @@ def _others_boot(power: PowerDraft) -> bool:
     return bool(power.coming.any() or power.turns_kept)
 
 
-def _has_room_by(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], by_s: int) -> bool:
-    """It was promised room that early, or there is some that nobody was promised."""
+def _has_room_by(draft: PlanDraft, power: PowerDraft, lease: Lease, vms: Sequence[VirtualMachine], by_s: int) -> bool:
+    """It was promised room that early, or there is some that nobody was promised; on no host that is overdue."""
     promised = promised_stay(draft, lease.id)
     if promised is not None:
-        return promised.start_s <= by_s
+        return promised.start_s <= by_s and not power.overdue[list(promised.host_rows)].any()
     whole_s, demand = takes_s(draft, lease, vms), gang_demand(draft, vms)
+    if power.overdue.any():
+        demand = replace(demand, allowed=demand.allowed & ~power.overdue)
     return draft.timeline.all_stays.table.earliest_fit(demand, whole_s, draft.state.now_s, by_s + 1) is not None
 
 
@@ -130,7 +130,7 @@ def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: RoomWanted) -> l
     """The hosts that have the places which those that are on and come lack, were nobody there; all, or none."""
     vms = request.vms
     room = suited_hosts(draft, vms).places(draft.state.hosts.capacity)
-    lacking = len(vms) - int(room[power.awake | power.coming].sum())
+    lacking = len(vms) - int(room[power.awake | power.coming_in_time].sum())
     rows = []
     for row in ask(draft, power, Occasion.PERIODIC, request).rows_to_wake if lacking > 0 else ():
         if lacking > 0 and room[row]:
@@ -141,7 +141,7 @@ def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: RoomWanted) -> l
 
 def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: RoomWanted) -> list[int]:
     """The same where VMs differ, and do not count as so many of the largest."""
-    on = np.flatnonzero(power.awake | power.coming)
+    on = np.flatnonzero(power.awake | power.coming_in_time)
     demand = demand_anywhere(draft, power, request.lease, request.vms)
     if fits_on(draft, demand, on) is not None:
         return []

@@ -31,6 +31,8 @@ from one_preempt.core.model.power_sequence import (
 from one_preempt.core.phases.power.fit_answers import FitAnswers
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
+# So long after the end of its boot, with the look at its power before, a host is enabled and seen at the latest.
+SEEN_WITHIN_S = 60
 
 
 class Grant(Struct, frozen=True, eq=False):
@@ -162,6 +164,18 @@ class PowerDraft:
         """By then all that sleep or come are up."""
         return int(self.up_at_s[self.asleep | self.coming].max(initial=self.now_s))
 
+    @cached_property
+    def overdue(self) -> BoolArray:
+        """Hosts that come and should have been seen by now, shape (H,): perhaps they hang in their boots."""
+        late = np.zeros_like(self.coming)
+        late[[row for row, due_s in self.to_come.due_s.items() if due_s and self.now_s > due_s + SEEN_WITHIN_S]] = True
+        return late
+
+    @property
+    def coming_in_time(self) -> BoolArray:
+        """The hosts on their way up that are not `overdue`, shape (H,): whoever waits counts on these alone."""
+        return self.coming & ~self.overdue
+
     # -- waking ------------------------------------------------------------------------------------------------
 
     def can_wake(self, row: int, *, promised: bool = False, ordered: bool = False) -> bool:
@@ -228,13 +242,19 @@ class PowerDraft:
             self._told_now += 1
 
     def economical(self, rows: Iterable[int]) -> list[int]:
-        """Rows in the order in which to wake their hosts."""
-        if not self.rules.models:
+        """Rows in the order in which to wake their hosts; at last those that sleep since they failed."""
+        if self.rules.models:
+            index = self._hosts.index_by_id
+            hosts = (self.host(row) for row in rows)
+            ordered = [index[one] for one in most_economical_first((h.id, self.rules.power_of(h)) for h in hosts)]
+        else:
             # All alike: the lowest id first.
-            return sorted(rows)
-        index = self._hosts.index_by_id
-        hosts = (self.host(row) for row in rows)
-        return [index[host_id] for host_id in most_economical_first((h.id, self.rules.power_of(h)) for h in hosts)]
+            ordered = sorted(rows)
+        return sorted(ordered, key=self._sleeps_since_it_failed)
+
+    def _sleeps_since_it_failed(self, row: int) -> bool:
+        sequence = self.sequences.get(self.host(row).id)
+        return bool(self.asleep[row]) and sequence is not None and sequence.failures > 0
 
     def wake(self, row: int, code: str, text: str) -> bool:
         """Begin to wake the host of a row, unless too many boot; one that has its power still is only turned back."""

@@ -116,7 +116,9 @@ def _counted(
     awake = power.awake
     if request is None:
         rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
-        nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
+        nodes = NodeCounts(
+            int(awake.sum()), 0, 0, len(rows), booting=int(power.coming_in_time.sum()), unscheduled=unscheduled
+        )
         return _Counted(0, 1, nodes, tuple(rows))
     suited = suited_hosts(draft, request.vms)
     places = suited.places(draft.state.hosts.capacity)
@@ -132,7 +134,7 @@ def _counted(
     if request.start_s < power.latest_up_s:
         able = [row for row in able if power.up_at_s[row] <= request.start_s]
     if able and are_counted(draft, request.vms):
-        coming, needed = int(places[power.coming].sum()), len(request.vms)
+        coming, needed = int(places[power.coming_in_time].sum()), len(request.vms)
         # What those who were promised hosts firmly leave of these; where nobody was promised anything, all of them.
         could_come = places if draft.timeline.is_empty else firm
         at_most = int(firm[awake].sum()) + coming + int(could_come[able].sum())
@@ -145,7 +147,7 @@ def _counted(
         free=int(free[on].sum()) // size,
         preemptable=max(int(firm[on].sum()) - int(free[on].sum()), 0) // size,
         bootable=len(able),
-        booting=int(free[power.coming].sum()) // size,
+        booting=int(free[power.coming_in_time].sum()) // size,
         unscheduled=unscheduled,
         required_at_start=_required_at(draft, request.start_s),
     )
