@@ -31,7 +31,7 @@ DRIVERS_TAKE_AT_ONCE = 15
 # A VM that leaves its host, and how.
 Leaver = tuple[VirtualMachine, PreemptionMethod]
 
-_TERMINATE, _UNDEPLOY = PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY
+_STOP, _TERMINATE, _UNDEPLOY = PreemptionMethod.STOP, PreemptionMethod.TERMINATE, PreemptionMethod.UNDEPLOY
 _NEW = frozenset({VmState.PENDING, VmState.HOLD})
 _SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
 _READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
@@ -95,7 +95,8 @@ def leave_lanes_s(
 
     Those that only shut down take none, unless all leave one by one.
     """
-    taking = [one for one in leaving if with_shutdowns or not _only_shuts_down(one, rates)]
+    # Most have their memory saved: of those nothing more is asked.
+    taking = [one for one in leaving if with_shutdowns or one[1] is _STOP or not _only_shuts_down(one, rates)]
     return _lanes_s(_each_leaves_ms(taking, rates), exclusion)
 
 

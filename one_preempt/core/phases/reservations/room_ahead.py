@@ -158,7 +158,9 @@ def firm_room_left(
     there_by_row = _taken_by_row(draft, lease, there, stay.start_s)
     left = _room_left(draft, lease, stay, there_by_row)
     if is_short(left):
-        left = _room_left(draft, lease, stay, _until_sent_out(draft, lease, there_by_row, stay.start_s))
+        until = _until_sent_out(draft, lease, there_by_row, stay.start_s)
+        # Where nobody is sent out for another before it ends, there is as little room.
+        left = left if until is there_by_row else _room_left(draft, lease, stay, until)
     return left
 
 
