@@ -252,6 +252,9 @@ class _Then:
         mark = room.checkpoint()
         self._draft.matched.count(self._vms[0].uid, len(self._vms) + len(there))
         on_rows = self._draft.matched.guests.on_row if self._by_row else {}
+        for vm in self._vms:
+            # What is sent out now is still there, and has what it wants then.
+            room.leave(vm.id)
         for vm in (*self._guests_of_groups, *(one for row in rows for one in on_rows.get(row, ()))):
             ends_s = self._ends_s(vm)
             if ends_s is not None and ends_s <= at_s:

@@ -185,8 +185,7 @@ def _is_possible(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
 def _planned_in(draft: PlanDraft, table: SlotTable, work: _Work, ready_at_s: int) -> list[Stay] | None:
     """The first stays by its deadline on hosts that have room by the table and all else that cannot be counted."""
     vms, demand = work.vms, work.demand
-    # What is sent out now has its own devices still: it is looked at again when it waits.
-    must_match = need_matching(vms) and all(vm.host_id is None for vm in vms)
+    must_match = need_matching(vms)
     ready: Iterable[int] = (ready_at_s,)
     if must_match:
         ready = matched_from_s(draft, vms, ready_at_s, work.deadline_s, np.logical_or.reduce(demand.allowed))
