@@ -91,6 +91,7 @@ def test_a_server_that_is_gone_when_a_reading_begins_is_told_in_words(monkeypatc
     engine = reading_engine(open_engine(parsed_url(URL), 0))
     with pytest.raises(LeaseStoreError, match="syntax error"), failures_in_words(NamedDatabase(URL)), engine.begin():
         pass
+    engine.dispose()
 
 
 def test_postgresql_is_spoken_to_in_utf_8_whatever_the_encoding_of_the_database(
@@ -114,3 +115,4 @@ def test_a_database_in_which_not_every_text_can_be_kept_is_refused() -> None:
     event.listen(engine, "before_cursor_execute", lambda *_: ("SELECT 'LATIN1'", ()), retval=True)
     with pytest.raises(LeaseStoreError, match="has the encoding LATIN1, in which not every text can be kept: make "):
         stored_revision(engine, NamedDatabase(URL))
+    engine.dispose()
